@@ -29,11 +29,12 @@ class Problem:
 
 
 class Refused(Exception):
-    """A request that breaks a rule; ``problem`` is what its sender is told."""
+    """A request that breaks a rule; ``problem`` is what its sender is told, on lane ``stream_id``."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, stream_id: str | None = None) -> None:
         super().__init__(problem.code)
         self.problem = problem
+        self.stream_id = stream_id
 
 
 @attrs.frozen

@@ -1,0 +1,462 @@
+"""The whole protocol of one connection, without a socket, a clock or a random number.
+
+Theory of operation.  Each public method is something that happened; it returns
+the list of actions to be done, in order.  A create becomes a :class:`Turn`:
+
+    receive -> [wait] -> load the parent -> prepare -> run -> store -> end
+                              |               |
+                              +-- refused ----+   an error event, and no response
+
+What can be judged from one message alone is judged when it arrives; all else
+when its turn comes (RWS-CRE-020).  Every method ends in :meth:`_settle`, the
+one place that starts waiting turns and closes a connection that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import attrs
+
+from . import append, codec, steering
+from .actions import (
+    Action,
+    Bill,
+    CancelModel,
+    Close,
+    LoadParent,
+    Prepare,
+    Send,
+    SetDeadline,
+    StartModel,
+    Store,
+)
+from .batch import BatchPart, Failed, Finished
+from .cache import Cache, Node, Prepared
+from .emitter import ENCRYPTED, Emitter, Ids
+from .errors import Problem, Refused, problem
+from .events import Event
+from .items import Item
+from .lanes import NAME, Lanes, Outcome, Steer, Turn
+from .resource import Create, Response, echo
+from .settings import Settings
+from .states import CONNECTION
+
+MAX_QUOTED = 256  # characters of a peer's own value that an error repeats
+MAX_REMEMBERED = 1024  # ids of ended responses, so that a late steer gets the right refusal
+GOING_AWAY = 1001  # clients that reconnect by themselves do so on this code (RWS-CLS-005)
+
+
+def _input(method: Callable[..., None]) -> Callable[..., list[Action]]:
+    """An input of the core: keyword ``now`` in seconds; returns what is to be done."""
+
+    @wraps(method)
+    def happened(self: Connection, *args: Any, now: float) -> list[Action]:
+        if self.state != "closed":
+            self.now = now
+            method(self, *args)
+            self._settle()
+        actions, self.actions = self.actions, []
+        return actions
+
+    return happened
+
+
+@attrs.define(eq=False)
+class Connection:
+    """One WebSocket connection, or one HTTP request."""
+
+    settings: Settings
+    ids: Ids
+    append: bool = False  # whether it speaks the append prototype
+    cache: Cache = attrs.Factory(Cache)
+    state: str = "open"
+    now: float = 0.0
+    touched: float = 0.0
+    told_limit: bool = False
+    turns: int = 0
+    actions: list[Action] = attrs.Factory(list)
+    ended: dict[str, str] = attrs.Factory(dict)
+    last: Turn | None = None  # the newest turn that has ended
+    lanes: Lanes = attrs.field()
+
+    @lanes.default
+    def _lanes(self) -> Lanes:
+        several = self.settings.max_in_flight if self.settings.offers("lanes") else 1
+        return Lanes(several, self.settings.max_lanes)
+
+    # --- Messages. ---
+
+    @_input
+    def open(self) -> None:
+        """The connection is up."""
+        self.touched = self.now
+        self._do(SetDeadline("lifetime", self.now + self.settings.lifetime))
+        self._do(SetDeadline("idle", self.now + self.settings.idle))
+
+    @_input
+    def receive(self, text: str) -> None:
+        """One text message."""
+        self.touched = self.now
+        try:
+            message = codec.decode(text)
+            handler = self._handler(message.get("type"))
+            handler(self, message, len(text))
+        except Refused as refused:
+            self.refuse(refused.problem, refused.stream_id)
+
+    @_input
+    def receive_binary(self, data: bytes) -> None:
+        """One binary message: events are text (RWS-FRM-010)."""
+        self.touched = self.now
+        self.refuse(problem("invalid_event"))
+
+    def _handler(self, kind: Any) -> Callable[[Connection, dict[str, Any], int], None]:
+        entry = HANDLERS.get(kind) if isinstance(kind, str) else None
+        if entry is None or not entry[0](self):  # RWS-CRE-018
+            name = f"'{kind[:MAX_QUOTED]}'" if isinstance(kind, str) else "(no string)"
+            raise Refused(problem("unknown_event_type", name=name))
+        handler: Callable[[Connection, dict[str, Any], int], None] = entry[1]
+        return handler
+
+    def _create(self, message: Mapping[str, Any], size: int) -> None:
+        lane = self._lane_of(message)
+        if refusal := self._closing_refusal():
+            return self.refuse(refusal, lane if refusal.code == "server_shutting_down" else None)
+        limits, waiting = self.settings, self.lanes.waiting
+        full = len(waiting) >= limits.max_queued
+        if full or (waiting and self.lanes.waiting_bytes + size > limits.max_queued_bytes):
+            return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
+        self.enqueue(lane, message, size)
+
+    def _lane_of(self, message: Mapping[str, Any]) -> str | None:
+        if not self.settings.offers("lanes") or "stream_id" not in message:
+            return None
+        name = message["stream_id"]
+        if not isinstance(name, str) or not NAME.match(name):  # RWS-LAN-002
+            raise Refused(problem("invalid_stream_id"))
+        if not self.lanes.has_room_for(name):  # RWS-LAN-012
+            raise Refused(problem("websocket_stream_limit_reached", limit=self.settings.max_lanes), name)
+        return name
+
+    def enqueue(
+        self, name: str | None, raw: Mapping[str, Any], size: int, carried: Sequence[Steer] = ()
+    ) -> None:
+        """Let a create wait for its turn; one that carries steers goes before its lane's others."""
+        self.turns += 1
+        turn = Turn(self.turns, self.lanes.lane(name), raw, size, carried=list(carried))
+        (self.lanes.waiting.appendleft if carried else self.lanes.waiting.append)(turn)
+
+    @_input
+    def post(self, text: str) -> None:
+        """The body of an HTTP request: a create without type and lane (RWS-HTTP-003, RWS-LAN-021)."""
+        try:
+            message = codec.decode(text)
+            self.enqueue(None, {**message, "generate": None}, len(text))
+        except Refused as refused:
+            self.refuse(refused.problem)
+
+    # --- A turn, step by step. ---
+
+    def _settle(self) -> None:
+        while turn := self.lanes.next_ready():
+            self._start(turn)
+        if self.state in ("limited", "draining") and not self.lanes.busy:
+            if self.state == "limited":
+                self._tell_limit()
+            self._close(GOING_AWAY, "connection limit" if self.state == "limited" else "going away")
+
+    def _start(self, turn: Turn) -> None:
+        try:
+            turn.create = codec.create(turn.raw)
+            self._allowed(turn.create)
+        except Refused as refused:
+            return self.refuse_turn(turn, refused.problem)
+        steering.take_pending(turn)
+        create = turn.create
+        raw_items = (item for item in create.input if isinstance(item, dict))
+        wanted = {item.get("id") for item in raw_items if item.get("type") == "item_reference"}
+        foreign = tuple(i for i in wanted if isinstance(i, str) and self.cache.item(i) is None)
+        turn.parent = self.cache.get(create.previous_response_id or "")
+        key = None if turn.parent else create.parent_id
+        if key is None and not foreign:
+            self._bind(turn)
+        else:
+            self._do(LoadParent(turn, key, foreign))  # RWS-CAC-010
+
+    def _allowed(self, create: Create) -> None:
+        if not self.settings.serves(create.model):
+            raise Refused(problem("model_not_found", model=create.model[:MAX_QUOTED]))
+        if create.warm_up and not self.settings.offers("warm"):  # RWS-WRM-010
+            raise Refused(problem("unsupported_parameter", param="generate", why="cannot be false here"))
+
+    @_input
+    def parent_loaded(self, turn: Turn, node: Node | None, items: Mapping[str, Item] | None = None) -> None:
+        """The store's answer to ``LoadParent``: the parent, and those referenced items that it knows."""
+        if turn.state != "loading":
+            return
+        turn.parent, turn.found = turn.parent or node, items or {}
+        wanted = turn.asked.previous_response_id
+        if turn.parent is None and wanted is not None:
+            return self.refuse_turn(turn, problem("previous_response_not_found", id=wanted[:MAX_QUOTED]))
+        self._bind(turn)
+
+    def _bind(self, turn: Turn) -> None:
+        turn.step("load")  # the parent is held from here on: RWS-LAN-017
+        self._do(Prepare(turn))
+
+    def item(self, turn: Turn, item_id: str) -> Item | None:
+        """The item that a reference in this turn's input stands for."""
+        return turn.found.get(item_id) or self.cache.item(item_id)
+
+    @_input
+    def refused(self, turn: Turn, why: Problem) -> None:
+        """The pipeline's answer to ``Prepare``: the request breaks a rule."""
+        if turn.state == "preparing":
+            self.refuse_turn(turn, why)
+        elif turn.state == "preparing again":
+            append.refused(self, turn, why)
+
+    @_input
+    def prepared(self, turn: Turn, result: Prepared) -> None:
+        """The pipeline's answer to ``Prepare``: the response starts."""
+        if turn.state not in ("preparing", "preparing again"):
+            return
+        turn.prepared = result
+        if turn.emitter is None:
+            self._create_response(turn)
+        turn.step("run")
+        if turn.asked.warm_up:
+            return self.finish(turn, Outcome())
+        turn.live.lifecycle("in_progress")  # RWS-ORD-003
+        self.flush(turn)
+        self._do(StartModel(turn, result.plan))
+        self._do(SetDeadline(f"heartbeat {turn.number}", self.now + self.settings.heartbeat))
+
+    def _create_response(self, turn: Turn) -> None:
+        create, lane = turn.asked, turn.lane.name
+        response = Response(self.ids.new("resp"), self.ids.timestamp(turn.number), echo(create))
+        turn.emitter = Emitter(response, self.ids, lane, ENCRYPTED in create.include)
+        steering.committed(turn)
+        turn.live.lifecycle("created")  # RWS-ORD-001
+        self.flush(turn)
+
+    @_input
+    def model(self, turn: Turn, batch: Sequence[BatchPart]) -> None:
+        """What the model has produced by now."""
+        if turn.state != "running":
+            return
+        last = batch[-1] if batch and isinstance(batch[-1], Failed | Finished) else None
+        body = batch[:-1] if last else batch
+        boundary = steering.boundary(turn, body, last is not None)
+        turn.live.feed(body[:boundary])
+        self.flush(turn)
+        if boundary is not None:
+            self._do(CancelModel(turn))
+            self.finish(turn, Outcome("incomplete", "steered"))  # RWS-STR-010
+        elif last:
+            self._finished(turn, last)
+
+    def _finished(self, turn: Turn, last: Failed | Finished) -> None:
+        if isinstance(last, Failed):
+            return self.finish(turn, Outcome("failed", None, last.code, last.message, last.announced))
+        if self.append and last.reason is None and turn.open_calls:
+            return append.pause(self, turn)
+        self.finish(turn, Outcome("incomplete" if last.reason else "completed", last.reason))
+
+    def finish(self, turn: Turn, outcome: Outcome) -> None:
+        """The outcome is known: keep what is to be kept, then say it (RWS-CAC-011)."""
+        turn.step("finish")
+        turn.outcome = outcome
+        if turn.asked.store or turn.asked.conversation:
+            self._do(Store(turn, self.node(turn)))
+        else:
+            self._end(turn)
+
+    @_input
+    def stored(self, turn: Turn) -> None:
+        """The node is kept."""
+        if turn.state == "storing":
+            self._end(turn)
+
+    @_input
+    def store_failed(self, turn: Turn) -> None:
+        """The node could not be kept: the client must not believe that it was."""
+        if turn.state == "storing":
+            turn.outcome = _server_error()
+            self._end(turn)
+
+    def _end(self, turn: Turn) -> None:
+        turn.step("end")
+        node, outcome, emitter = self.node(turn), turn.outcome, turn.live
+        if outcome.announced:  # RWS-ORD-021
+            error = {"type": "server_error", "code": outcome.code, "message": outcome.message, "param": None}
+            emitter.event("error", status=500, error=error)
+        emitter.lifecycle(outcome.status, node.response)
+        self.flush(turn)
+        self.cache.ended(turn.lane.name, node)
+        self._remember(node.response)
+        self.last = turn
+        self._do(SetDeadline(f"heartbeat {turn.number}", None))
+        self._do(Bill(node.response))
+        self.lanes.release(turn)
+        steering.after(self, turn, node)
+
+    def _remember(self, response: Response) -> None:
+        self.ended[response.id] = response.status
+        if len(self.ended) > MAX_REMEMBERED:
+            del self.ended[next(iter(self.ended))]
+
+    def node(self, turn: Turn) -> Node:
+        assert turn.prepared is not None
+        response = turn.final(self.ids.timestamp(turn.number))
+        create, output = turn.asked, response.output[turn.kept :]
+        return Node(
+            response,
+            turn.parent,
+            turn.prepared.items,
+            output,
+            turn.open_calls,
+            turn.prepared.chain,
+            create.store,
+            create.conversation,
+        )
+
+    # --- Refusals, deadlines, the end. ---
+
+    def refuse(self, why: Problem, lane: str | None = None) -> None:
+        """Tell the peer why a request is refused; the connection stays as it is (RWS-ERR-001)."""
+        error: dict[str, Any] = {"type": why.type, "code": why.code, "message": why.message}
+        error["param"] = why.param
+        if why.headers:
+            error["headers"] = dict(why.headers)  # RWS-ERR-012
+        self._do(Send(Event("error", {"status": why.status, "error": error}, None, lane)))
+
+    def refuse_turn(self, turn: Turn, why: Problem, lane: bool = True) -> None:
+        """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-006)."""
+        self.refuse(why, turn.lane.name if lane else None)
+        parent = turn.raw.get("previous_response_id")
+        self.cache.refused(turn.lane.name, parent if isinstance(parent, str) else None)
+        if turn.state != "waiting":
+            self.lanes.release(turn)
+        turn.step("refuse")
+        steering.refused(self, turn)
+
+    def _closing_refusal(self) -> Problem | None:
+        if self.state == "limited":
+            self.told_limit = True
+            return problem("websocket_connection_limit_reached", limit=self.settings.lifetime_in_words)
+        return problem("server_shutting_down") if self.state == "draining" else None
+
+    def _tell_limit(self) -> None:
+        if not self.told_limit and (limit := self._closing_refusal()):
+            self.refuse(limit)
+
+    @_input
+    def deadline(self, name: str) -> None:
+        """A deadline that was set has come."""
+        kind, _, number = name.partition(" ")
+        {"lifetime": self._limit, "idle": self._idle, "grace": self._grace_is_over}.get(
+            kind, lambda: self._heartbeat(self.lanes.running.get(int(number or 0)))
+        )()
+
+    @_input
+    def drain(self) -> None:
+        """The server is going down: let what has begun end."""
+        self.state = CONNECTION[self.state, "drain"]
+        self._do(SetDeadline("grace", self.now + self.settings.grace))
+
+    def _limit(self) -> None:
+        self.state = CONNECTION[self.state, "limit"]
+        if self.state == "limited":
+            self._refuse_waiting()  # RWS-LIM-006
+        self._do(SetDeadline("grace", self.now + self.settings.grace))
+
+    def _refuse_waiting(self) -> None:
+        while self.lanes.waiting:
+            turn = self.lanes.waiting.popleft()
+            if why := self._closing_refusal():
+                self.refuse_turn(turn, why, lane=self.state == "draining")
+
+    def _grace_is_over(self) -> None:
+        self._refuse_waiting()
+        for turn in list(self.lanes.running.values()):
+            self._do(CancelModel(turn))
+            if turn.created:
+                self._fail_now(turn)
+            elif why := self._closing_refusal():
+                self.refuse_turn(turn, why, lane=self.state == "draining")
+
+    def _fail_now(self, turn: Turn) -> None:
+        """End a response without waiting for the store (RWS-LIM-007)."""
+        if turn.state != "storing":
+            turn.step("finish")
+        turn.outcome = _server_error()
+        self._end(turn)
+
+    def _idle(self) -> None:
+        due = self.touched + self.settings.idle
+        if self.lanes.busy:
+            due = self.now + self.settings.idle
+        if due > self.now:
+            self._do(SetDeadline("idle", due))
+        else:
+            self._close(GOING_AWAY, "idle")
+
+    def _heartbeat(self, turn: Turn | None) -> None:
+        if turn is None or turn.state != "running":
+            return
+        if turn.sent_at + self.settings.heartbeat <= self.now:  # RWS-LIM-010
+            turn.live.lifecycle("in_progress")
+            self.flush(turn)
+        self._do(SetDeadline(f"heartbeat {turn.number}", turn.sent_at + self.settings.heartbeat))
+
+    def _close(self, code: int, reason: str) -> None:
+        self.state = CONNECTION[self.state, "close"]
+        self._do(Close(code, reason))
+
+    @_input
+    def peer_closed(self, code: int) -> None:
+        """The peer has gone: stop all work; what was begun is still accounted for."""
+        self.state = CONNECTION[self.state, "close"]
+        self.lanes.waiting.clear()
+        for turn in list(self.lanes.running.values()):
+            self._do(CancelModel(turn))
+            if turn.created:
+                turn.outcome = Outcome("cancelled")
+                self._do(Bill(turn.final(self.ids.timestamp(turn.number))))
+            self.lanes.release(turn)
+
+    def flush(self, turn: Turn) -> None:
+        """Send what the turn's emitter has made."""
+        events = turn.live.take()
+        self.actions += map(Send, events)
+        if events:
+            turn.sent_at = self.now
+
+    def _do(self, action: Action) -> None:
+        self.actions.append(action)
+
+
+def _server_error() -> Outcome:
+    why = problem("server_error")
+    return Outcome("failed", None, why.code, why.message)
+
+
+def _always(connection: Connection) -> bool:
+    return True
+
+
+def _ignore(connection: Connection, message: Mapping[str, Any], size: int) -> None:
+    """A message that wants no answer (RWS-CDX-001)."""
+
+
+# Client events: whether this connection knows the type, and who handles it.
+HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
+    "response.create": (_always, Connection._create),
+    "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
+    "response.append": (lambda connection: connection.append, append.receive),
+    "response.processed": (lambda connection: connection.settings.offers("codex"), _ignore),
+}

@@ -1,0 +1,237 @@
+"""The two big objects: a ``response.create`` as validated, and the response resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import attrs
+
+from .errors import Problem, problem
+from .items import Item
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+@attrs.frozen
+class Create:
+    """A validated create. ``input`` is still raw: the pipeline validates items, in slices.
+
+    A field that is absent, or null where that means absent, holds its default.
+    ``stream`` and ``stream_options`` are not here: they change nothing (RWS-CRE-006).
+    """
+
+    model: str
+    input: tuple[Any, ...] = ()
+    previous_response_id: str | None = None
+    instructions: str | None = None
+    store: bool = True  # RWS-CRE-014
+    generate: bool = True  # RWS-WRM-001
+    background: bool = False
+    tools: tuple[Json, ...] = ()
+    tool_choice: Any = "auto"
+    parallel_tool_calls: bool = True
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_logprobs: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    truncation: str = "disabled"
+    text: Json = MappingProxyType({})
+    reasoning: Json = MappingProxyType({})
+    include: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = MappingProxyType({})
+    conversation: str | None = None
+    context_management: tuple[Json, ...] = ()
+    service_tier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: Json | None = None
+    prompt: Json | None = None
+    safety_identifier: str | None = None
+    user: str | None = None
+
+    @property
+    def parent_id(self) -> str | None:
+        """The key of the context this create goes on from: a response or a conversation."""
+        return self.previous_response_id or self.conversation
+
+    @property
+    def warm_up(self) -> bool:
+        """Whether it prepares a context and generates nothing (RWS-WRM-001, RWS-WRM-009)."""
+        return not self.generate or (self.prompt_cache_options or {}).get("prewarm") is True
+
+    @property
+    def compacts(self) -> bool:
+        return any(entry.get("type") == "compaction" for entry in self.context_management)
+
+    def fault(self) -> Problem | None:
+        """The first rule on values, not types, that this create breaks."""
+        for check in (_fixed, _numbers, _words, _metadata, _tools, _tool_choice):
+            if fault := check(self):
+                return fault
+        return None
+
+
+RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "top_logprobs": (0, 20),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "max_output_tokens": (1, 2**53),
+    "max_tool_calls": (1, 2**53),
+}
+WORDS: dict[str, frozenset[str]] = {
+    "truncation": frozenset({"auto", "disabled"}),
+    "service_tier": frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
+    "prompt_cache_retention": frozenset({"in_memory", "24h"}),
+}
+MAX_METADATA, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
+MAX_IDENTIFIER = 128
+TOOL_CHOICES = frozenset({"none", "auto", "required"})
+
+
+def _fixed(create: Create) -> Problem | None:
+    if create.background:  # RWS-CRE-008
+        return problem("unsupported_parameter", param="background", why="cannot be true here")
+    if create.previous_response_id is not None and create.conversation is not None:  # RWS-CRE-012
+        return problem("mutually_exclusive_parameters")
+    if len(create.safety_identifier or "") > MAX_IDENTIFIER:
+        why = f"it is longer than {MAX_IDENTIFIER} characters"
+        return problem("invalid_value", param="safety_identifier", why=why)
+    return None
+
+
+def _numbers(create: Create) -> Problem | None:
+    for name, (low, high) in RANGES.items():
+        value = getattr(create, name)
+        if value is not None and not low <= value <= high:
+            return problem("invalid_value", param=name, why=f"it must be between {low} and {high}")
+    return None
+
+
+def _words(create: Create) -> Problem | None:
+    for name, words in WORDS.items():
+        value = getattr(create, name)
+        if value is not None and value not in words:
+            return problem("invalid_value", param=name, why=f"it must be one of {', '.join(sorted(words))}")
+    return None
+
+
+def _metadata(create: Create) -> Problem | None:
+    """RWS-CRE-013."""
+    if len(create.metadata) > MAX_METADATA:
+        return problem("invalid_value", param="metadata", why=f"more than {MAX_METADATA} pairs")
+    for key, value in create.metadata.items():
+        if len(key) > MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE:
+            why = f"a key is longer than {MAX_METADATA_KEY} or a value than {MAX_METADATA_VALUE} characters"
+            return problem("invalid_value", param="metadata", why=why)
+    return None
+
+
+def _tools(create: Create) -> Problem | None:
+    for index, tool in enumerate(create.tools):
+        needed = ("type", "name") if tool.get("type") in ("function", "custom") else ("type",)
+        for name in needed:
+            if not isinstance(tool.get(name), str):
+                return _missing_or_wrong(tool, name, f"tools[{index}].{name}")
+        if tool["type"] == "function" and not isinstance(tool.get("parameters") or {}, dict):
+            return problem("invalid_type", param=f"tools[{index}].parameters", expected="an object")
+    return None
+
+
+def _missing_or_wrong(owner: Json, name: str, path: str) -> Problem:
+    if owner.get(name) is None:
+        return problem("missing_required_parameter", param=path)
+    return problem("invalid_type", param=path, expected="a string")
+
+
+def _tool_choice(create: Create) -> Problem | None:
+    choice = create.tool_choice
+    if isinstance(choice, str):
+        if choice in TOOL_CHOICES:
+            return None
+        return problem(
+            "invalid_value", param="tool_choice", why="it must be none, auto, required or an object"
+        )
+    if not isinstance(choice, dict):
+        return problem("invalid_type", param="tool_choice", expected="a string or an object")
+    if not isinstance(choice.get("type"), str):
+        return _missing_or_wrong(choice, "type", "tool_choice.type")
+    known = {tool.get("name") for tool in create.tools}
+    if choice["type"] in ("function", "custom") and choice.get("name") not in known:
+        return problem("invalid_value", param="tool_choice", why="it names no tool of this request")
+    return None
+
+
+# Echoed as they came (RWS-RES-011); the optional ones only when they came.
+ECHOED = (
+    "model", "previous_response_id", "instructions", "tool_choice", "truncation", "parallel_tool_calls",
+    "text", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs", "temperature", "reasoning",
+    "max_output_tokens", "max_tool_calls", "store", "background", "metadata", "safety_identifier",
+    "prompt_cache_key",
+)  # fmt: skip
+ECHOED_IF_SENT = ("user", "prompt", "prompt_cache_retention", "prompt_cache_options")
+
+
+def echo(create: Create) -> dict[str, Any]:
+    """The constant part of a response: what its request asked for."""
+    fields = {name: getattr(create, name) for name in ECHOED}
+    fields["metadata"] = dict(create.metadata)
+    fields["reasoning"] = {"effort": None, "summary": None, **create.reasoning}
+    verbosity = create.text.get("verbosity") or "medium"  # never null: RWS-RES-021
+    fields["text"] = {"format": {"type": "text"}, **create.text, "verbosity": verbosity}
+    fields["tools"] = [_tool(tool) for tool in create.tools]
+    fields["service_tier"] = "default"  # the tier used, not the tier asked for: RWS-RES-017
+    fields |= {name: value for name in ECHOED_IF_SENT if (value := getattr(create, name)) is not None}
+    if create.conversation is not None:
+        fields["conversation"] = {"id": create.conversation}
+    return fields
+
+
+def _tool(tool: Json) -> Json:
+    if tool["type"] != "function":
+        return tool
+    return {"description": None, "parameters": None, "strict": None} | dict(tool)  # RWS-RES-020
+
+
+@attrs.frozen
+class Usage:
+    """Token counts. ``cached`` and ``written`` split ``input``; ``reasoning`` is part of ``output``."""
+
+    input: int
+    cached: int
+    output: int
+    reasoning: int
+
+    def wire(self) -> Json:
+        """The usage object as clients know it (RWS-RES-013, RWS-RES-014)."""
+        return {
+            "input_tokens": self.input,
+            "input_tokens_details": {
+                "cached_tokens": self.cached,
+                "cache_write_tokens": self.input - self.cached,
+            },
+            "output_tokens": self.output,
+            "output_tokens_details": {"reasoning_tokens": self.reasoning},
+            "total_tokens": self.input + self.output,
+        }
+
+
+@attrs.frozen
+class Response:
+    """The response resource at one moment. Times are Unix seconds."""
+
+    id: str
+    created_at: int
+    echo: Json
+    status: str = "in_progress"
+    completed_at: int | None = None
+    error: Json | None = None
+    incomplete_details: Json | None = None
+    output: tuple[Item, ...] = ()
+    usage: Usage | None = None

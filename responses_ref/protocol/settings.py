@@ -1,0 +1,40 @@
+"""What a server offers and where its bounds are. Times are seconds, sizes are bytes."""
+
+from __future__ import annotations
+
+import attrs
+
+LANDED = frozenset(
+    {"core", "warm", "lanes", "steer", "http", "openresponses", "append", "codex", "reference"}
+)
+
+
+@attrs.frozen
+class Settings:
+    """The same for every connection of a server."""
+
+    profiles: frozenset[str] = LANDED
+    append_for_all: bool = False
+    models: tuple[str, ...] = ()  # empty: any name is served (RWS-SIM-030)
+    lifetime: float = 3600.0
+    idle: float = 3600.0
+    heartbeat: float = 240.0
+    grace: float = 10.0
+    max_in_flight: int = 16  # running responses of one connection (RWS-LAN-009)
+    max_lanes: int = 32  # distinct names of one connection's lifetime (RWS-LAN-012)
+    max_queued: int = 64  # creates of one connection that may wait (RWS-LIM-005)
+    max_queued_bytes: int = 64 * 2**20
+    max_steers: int = 16  # submissions that may wait for one response (RWS-STR-007)
+
+    def offers(self, profile: str) -> bool:
+        return profile in self.profiles
+
+    def serves(self, model: str) -> bool:
+        return not self.models or model in self.models or model == "scripted"
+
+    @property
+    def lifetime_in_words(self) -> str:
+        """The limit as its event names it (RWS-LIM-004)."""
+        if self.lifetime % 60 == 0:
+            return f"{self.lifetime / 60:g} minutes"
+        return f"{self.lifetime:g} seconds"
