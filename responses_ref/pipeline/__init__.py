@@ -1,0 +1,167 @@
+"""The API work of one turn before inference, on what is new only.
+
+Four stages look at each new item once and extend a state that hangs on the
+context (:class:`Chain`): *validate* (types, pairing), *classify* (the safety
+check), *render* (tokens), and the model's own reading of it; *route* finds the
+model once per chain.  A continuation starts from its parent's state, so its
+work is in proportion to its new input, however long the history is.
+
+:meth:`Pipeline.prepare` is a generator.  It yields after about a millisecond of
+work, or sooner with a number of seconds to wait (a simulated service), so that
+one big request holds up no other stream for longer than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol, TypeAlias
+
+import attrs
+
+from responses_ref.protocol import codec
+from responses_ref.protocol.cache import Node, Prepared
+from responses_ref.protocol.context import Context
+from responses_ref.protocol.items import Item, texts
+from responses_ref.protocol.lanes import Turn
+from responses_ref.protocol.resource import Create
+
+from .classify import Scan
+from .render import Prelude, Rendered, uninterpreted
+from .route import Route
+
+Slices: TypeAlias = Generator[float, None, Any]
+SLICE_UNITS = 16_000  # characters, about a millisecond of work
+SLICE_TOKENS = 4_000
+UNITS_PER_TOKEN = 4
+ITEM_UNITS = 200  # what an item costs beside its characters
+
+
+class Model(Protocol):
+    """What the pipeline asks of the model's room."""
+
+    def advance(self, progress: Any, items: Sequence[Item]) -> Any: ...
+
+    def plan(self, progress: Any, create: Any, new_tokens: int, cached_tokens: int, number: int) -> Any: ...
+
+
+@attrs.frozen
+class Chain:
+    """What the pipeline knows of a context: every stage's running state."""
+
+    route: Route
+    prelude: Prelude
+    rendered: Rendered
+    scan: Scan
+    progress: Any
+
+
+@attrs.define
+class Work:
+    """What the stages did for one turn, counted for the trace and the bench."""
+
+    items: int = 0
+    characters: int = 0
+    tokens: int = 0
+    lookups: int = 0
+    pending: int = 0
+
+    def pause(self, units: int) -> Iterator[float]:
+        """Note work done, and make a pause when a slice is full."""
+        self.pending += units
+        if self.pending >= SLICE_UNITS:
+            self.pending = 0
+            yield 0.0
+
+    def counts(self) -> Mapping[str, int]:
+        return {name: getattr(self, name) for name in ("items", "characters", "tokens", "lookups")}
+
+
+@attrs.frozen
+class Pipeline:
+    """The stages and their settings.
+
+    ``stateless`` forgets the parent's state and does the whole context's work
+    again: the arm of a comparison.  ``classify_seconds`` a character,
+    ``hops`` and ``hop_seconds`` add what a heavier service would cost.
+    """
+
+    model: Model
+    tokenise: Callable[[str], Iterable[str]]
+    stateless: bool = False
+    classify_seconds: float = 0.0
+    hops: int = 0
+    hop_seconds: float = 0.0
+
+    def prepare(self, turn: Turn, resolve: Callable[[str], Item | None]) -> Iterator[float | Prepared]:
+        """Do the turn's work in slices; the last thing it yields is the ``Prepared``.
+
+        Raises:
+            Refused: the input, the model's script or the safety check forbids the turn.
+        """
+        create, parent, work = turn.asked, turn.parent, Work()
+        if self.hops:
+            yield self.hops * self.hop_seconds
+        start = self._inherited(create, parent, work)
+        before = start.rendered.total
+        context = Context(parent, resolve)
+        yield from self._validate(create, context, work)
+        items: Sequence[Item] = context.items
+        if self.stateless and parent is not None:
+            items = [*(old for node in _oldest_first(parent) for old in node.items), *items]
+        scan, rendered = start.scan, start.rendered
+        for item in items:
+            scan, rendered = yield from self._read(item, scan, rendered, work)
+        progress = self.model.advance(start.progress, items)
+        chain = Chain(start.route, start.prelude, rendered, scan, progress)
+        yield self._prepared(turn, context, chain, before, work)
+
+    def _validate(self, create: Create, context: Context, work: Work) -> Slices:
+        for position, raw in enumerate(create.input):
+            context.add(codec.item(raw, position))
+            work.items += 1
+            yield from work.pause(ITEM_UNITS)
+        context.close()
+
+    def _read(self, item: Item, scan: Scan, rendered: Rendered, work: Work) -> Slices:
+        """Classify and render one item."""
+        tokens = [f"<{item.type}>", *uninterpreted(item)]
+        for text in texts(item):
+            for start in range(0, len(text), SLICE_UNITS):
+                scan = scan.over(text[start : start + SLICE_UNITS])
+                yield from work.pause(min(len(text) - start, SLICE_UNITS) // 4)
+            work.characters += len(text)
+            if self.classify_seconds and text:
+                yield len(text) * self.classify_seconds
+            unread = iter(self.tokenise(text))
+            while chunk := tuple(islice(unread, SLICE_TOKENS)):
+                tokens += chunk
+                yield from work.pause(len(chunk) * UNITS_PER_TOKEN)
+        work.tokens += len(tokens)
+        return scan, rendered.plus(tokens)
+
+    def _inherited(self, create: Create, parent: Node | None, work: Work) -> Chain:
+        """The state to go on from: the parent's, its own output counted in."""
+        old: Chain | None = None if parent is None or self.stateless else parent.chain
+        route = Route.to(create.model, old.route if old else None, work)
+        prelude = Prelude.of(create, old.prelude if old else None, self.tokenise, work)
+        if old is None or parent is None:
+            return Chain(route, prelude, Rendered(), Scan(), self.model.advance(None, ()))
+        usage = parent.response.usage
+        tokens = len(parent.output) + (usage.output if usage else 0)  # known from the stream: no work
+        progress = self.model.advance(old.progress, parent.output)
+        return Chain(route, prelude, old.rendered.plus_output(tokens), old.scan, progress)
+
+    def _prepared(self, turn: Turn, context: Context, chain: Chain, before: int, work: Work) -> Prepared:
+        prelude = chain.prelude
+        cached = prelude.kept + (before if prelude.same else 0)
+        total = prelude.tokens + chain.rendered.total
+        plan: Any = ()
+        if not turn.asked.warm_up:
+            plan = self.model.plan(chain.progress, turn.asked, total - cached, cached, turn.number)
+        counts = work.counts()
+        return Prepared(tuple(context.items), context.open_calls, chain, total, cached, plan, counts)
+
+
+def _oldest_first(node: Node) -> Iterator[Node]:
+    return reversed(list(node.back()))

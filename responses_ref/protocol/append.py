@@ -30,7 +30,7 @@ def pause(connection: Connection, turn: Turn) -> None:
     turn.live.event("response.done", response=snapshot)
     connection.flush(turn)
     turn.parent, turn.kept = node, len(turn.live.response.output)
-    connection.actions.append(SetDeadline(f"heartbeat {turn.number}", None))
+    connection.do(SetDeadline(f"heartbeat {turn.number}", None))
 
 
 def receive(connection: Connection, message: Mapping[str, Any], size: int) -> None:
@@ -39,7 +39,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
     if turn is not None and turn.state == "paused":
         turn.create = attrs.evolve(turn.asked, input=_items(message))
         turn.step("append")
-        connection.actions.append(Prepare(turn))
+        connection.do(Prepare(turn))
     elif turn is not None and turn.created:
         fail(connection, turn, "append_while_running", "The response is not waiting for an append.")
     else:
@@ -66,7 +66,7 @@ def refused(connection: Connection, turn: Turn, why: Problem) -> None:
 
 def fail(connection: Connection, turn: Turn, code: str, message: str) -> None:
     """End the response failed, whatever it does at the moment."""
-    connection.actions.append(CancelModel(turn))
+    connection.do(CancelModel(turn))
     connection.finish(turn, Outcome("failed", None, code, message))
 
 

@@ -20,12 +20,11 @@ from typing import Any
 
 import attrs
 
-from . import append, codec, steering
+from . import append, codec, lifetime, steering
 from .actions import (
     Action,
     Bill,
     CancelModel,
-    Close,
     LoadParent,
     Prepare,
     Send,
@@ -39,14 +38,12 @@ from .emitter import ENCRYPTED, Emitter, Ids
 from .errors import Problem, Refused, problem
 from .events import Event
 from .items import Item
-from .lanes import NAME, Lanes, Outcome, Steer, Turn
+from .lanes import NAME, SERVER_ERROR, Lanes, Outcome, Steer, Turn
 from .resource import Create, Response, echo
 from .settings import Settings
-from .states import CONNECTION
 
 MAX_QUOTED = 256  # characters of a peer's own value that an error repeats
 MAX_REMEMBERED = 1024  # ids of ended responses, so that a late steer gets the right refusal
-GOING_AWAY = 1001  # clients that reconnect by themselves do so on this code (RWS-CLS-005)
 
 
 def _input(method: Callable[..., None]) -> Callable[..., list[Action]]:
@@ -93,8 +90,8 @@ class Connection:
     def open(self) -> None:
         """The connection is up."""
         self.touched = self.now
-        self._do(SetDeadline("lifetime", self.now + self.settings.lifetime))
-        self._do(SetDeadline("idle", self.now + self.settings.idle))
+        self.do(SetDeadline("lifetime", self.now + self.settings.lifetime))
+        self.do(SetDeadline("idle", self.now + self.settings.idle))
 
     @_input
     def receive(self, text: str) -> None:
@@ -123,8 +120,8 @@ class Connection:
 
     def _create(self, message: Mapping[str, Any], size: int) -> None:
         lane = self._lane_of(message)
-        if refusal := self._closing_refusal():
-            return self.refuse(refusal, lane if refusal.code == "server_shutting_down" else None)
+        if self.state != "open":
+            return lifetime.refuse_new(self, lane)
         limits, waiting = self.settings, self.lanes.waiting
         full = len(waiting) >= limits.max_queued
         if full or (waiting and self.lanes.waiting_bytes + size > limits.max_queued_bytes):
@@ -150,23 +147,16 @@ class Connection:
         (self.lanes.waiting.appendleft if carried else self.lanes.waiting.append)(turn)
 
     @_input
-    def post(self, text: str) -> None:
-        """The body of an HTTP request: a create without type and lane (RWS-HTTP-003, RWS-LAN-021)."""
-        try:
-            message = codec.decode(text)
-            self.enqueue(None, {**message, "generate": None}, len(text))
-        except Refused as refused:
-            self.refuse(refused.problem)
+    def post(self, message: Mapping[str, Any], size: int) -> None:
+        """The body of an HTTP request: a create without lane and warm-up (RWS-HTTP-003, RWS-LAN-021)."""
+        self.enqueue(None, {**message, "generate": None}, size)
 
     # --- A turn, step by step. ---
 
     def _settle(self) -> None:
         while turn := self.lanes.next_ready():
             self._start(turn)
-        if self.state in ("limited", "draining") and not self.lanes.busy:
-            if self.state == "limited":
-                self._tell_limit()
-            self._close(GOING_AWAY, "connection limit" if self.state == "limited" else "going away")
+        lifetime.settle(self)
 
     def _start(self, turn: Turn) -> None:
         try:
@@ -184,7 +174,7 @@ class Connection:
         if key is None and not foreign:
             self._bind(turn)
         else:
-            self._do(LoadParent(turn, key, foreign))  # RWS-CAC-010
+            self.do(LoadParent(turn, key, foreign))  # RWS-CAC-010
 
     def _allowed(self, create: Create) -> None:
         if not self.settings.serves(create.model):
@@ -205,7 +195,7 @@ class Connection:
 
     def _bind(self, turn: Turn) -> None:
         turn.step("load")  # the parent is held from here on: RWS-LAN-017
-        self._do(Prepare(turn))
+        self.do(Prepare(turn))
 
     def item(self, turn: Turn, item_id: str) -> Item | None:
         """The item that a reference in this turn's input stands for."""
@@ -232,8 +222,8 @@ class Connection:
             return self.finish(turn, Outcome())
         turn.live.lifecycle("in_progress")  # RWS-ORD-003
         self.flush(turn)
-        self._do(StartModel(turn, result.plan))
-        self._do(SetDeadline(f"heartbeat {turn.number}", self.now + self.settings.heartbeat))
+        self.do(StartModel(turn, result.plan))
+        self.do(SetDeadline(f"heartbeat {turn.number}", self.now + self.settings.heartbeat))
 
     def _create_response(self, turn: Turn) -> None:
         create, lane = turn.asked, turn.lane.name
@@ -254,7 +244,7 @@ class Connection:
         turn.live.feed(body[:boundary])
         self.flush(turn)
         if boundary is not None:
-            self._do(CancelModel(turn))
+            self.do(CancelModel(turn))
             self.finish(turn, Outcome("incomplete", "steered"))  # RWS-STR-010
         elif last:
             self._finished(turn, last)
@@ -271,24 +261,25 @@ class Connection:
         turn.step("finish")
         turn.outcome = outcome
         if turn.asked.store or turn.asked.conversation:
-            self._do(Store(turn, self.node(turn)))
+            self.do(Store(turn, self.node(turn)))
         else:
-            self._end(turn)
+            self.end(turn)
 
     @_input
     def stored(self, turn: Turn) -> None:
         """The node is kept."""
         if turn.state == "storing":
-            self._end(turn)
+            self.end(turn)
 
     @_input
     def store_failed(self, turn: Turn) -> None:
         """The node could not be kept: the client must not believe that it was."""
         if turn.state == "storing":
-            turn.outcome = _server_error()
-            self._end(turn)
+            turn.outcome = SERVER_ERROR
+            self.end(turn)
 
-    def _end(self, turn: Turn) -> None:
+    def end(self, turn: Turn) -> None:
+        """Say how the response ends, remember it, account for it, and free its lane."""
         turn.step("end")
         node, outcome, emitter = self.node(turn), turn.outcome, turn.live
         if outcome.announced:  # RWS-ORD-021
@@ -298,9 +289,9 @@ class Connection:
         self.flush(turn)
         self.cache.ended(turn.lane.name, node)
         self._remember(node.response)
-        self.last = turn
-        self._do(SetDeadline(f"heartbeat {turn.number}", None))
-        self._do(Bill(node.response))
+        self.last, self.touched = turn, self.now
+        self.do(SetDeadline(f"heartbeat {turn.number}", None))
+        self.do(Bill(node.response))
         self.lanes.release(turn)
         steering.after(self, turn, node)
 
@@ -332,11 +323,11 @@ class Connection:
         error["param"] = why.param
         if why.headers:
             error["headers"] = dict(why.headers)  # RWS-ERR-012
-        self._do(Send(Event("error", {"status": why.status, "error": error}, None, lane)))
+        self.do(Send(Event("error", {"status": why.status, "error": error}, None, lane)))
 
-    def refuse_turn(self, turn: Turn, why: Problem, lane: bool = True) -> None:
+    def refuse_turn(self, turn: Turn, why: Problem, on_lane: bool = True) -> None:
         """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-006)."""
-        self.refuse(why, turn.lane.name if lane else None)
+        self.refuse(why, turn.lane.name if on_lane else None)
         parent = turn.raw.get("previous_response_id")
         self.cache.refused(turn.lane.name, parent if isinstance(parent, str) else None)
         if turn.state != "waiting":
@@ -344,90 +335,20 @@ class Connection:
         turn.step("refuse")
         steering.refused(self, turn)
 
-    def _closing_refusal(self) -> Problem | None:
-        if self.state == "limited":
-            self.told_limit = True
-            return problem("websocket_connection_limit_reached", limit=self.settings.lifetime_in_words)
-        return problem("server_shutting_down") if self.state == "draining" else None
-
-    def _tell_limit(self) -> None:
-        if not self.told_limit and (limit := self._closing_refusal()):
-            self.refuse(limit)
-
     @_input
     def deadline(self, name: str) -> None:
         """A deadline that was set has come."""
-        kind, _, number = name.partition(" ")
-        {"lifetime": self._limit, "idle": self._idle, "grace": self._grace_is_over}.get(
-            kind, lambda: self._heartbeat(self.lanes.running.get(int(number or 0)))
-        )()
+        lifetime.reached(self, name)
 
     @_input
     def drain(self) -> None:
         """The server is going down: let what has begun end."""
-        self.state = CONNECTION[self.state, "drain"]
-        self._do(SetDeadline("grace", self.now + self.settings.grace))
-
-    def _limit(self) -> None:
-        self.state = CONNECTION[self.state, "limit"]
-        if self.state == "limited":
-            self._refuse_waiting()  # RWS-LIM-006
-        self._do(SetDeadline("grace", self.now + self.settings.grace))
-
-    def _refuse_waiting(self) -> None:
-        while self.lanes.waiting:
-            turn = self.lanes.waiting.popleft()
-            if why := self._closing_refusal():
-                self.refuse_turn(turn, why, lane=self.state == "draining")
-
-    def _grace_is_over(self) -> None:
-        self._refuse_waiting()
-        for turn in list(self.lanes.running.values()):
-            self._do(CancelModel(turn))
-            if turn.created:
-                self._fail_now(turn)
-            elif why := self._closing_refusal():
-                self.refuse_turn(turn, why, lane=self.state == "draining")
-
-    def _fail_now(self, turn: Turn) -> None:
-        """End a response without waiting for the store (RWS-LIM-007)."""
-        if turn.state != "storing":
-            turn.step("finish")
-        turn.outcome = _server_error()
-        self._end(turn)
-
-    def _idle(self) -> None:
-        due = self.touched + self.settings.idle
-        if self.lanes.busy:
-            due = self.now + self.settings.idle
-        if due > self.now:
-            self._do(SetDeadline("idle", due))
-        else:
-            self._close(GOING_AWAY, "idle")
-
-    def _heartbeat(self, turn: Turn | None) -> None:
-        if turn is None or turn.state != "running":
-            return
-        if turn.sent_at + self.settings.heartbeat <= self.now:  # RWS-LIM-010
-            turn.live.lifecycle("in_progress")
-            self.flush(turn)
-        self._do(SetDeadline(f"heartbeat {turn.number}", turn.sent_at + self.settings.heartbeat))
-
-    def _close(self, code: int, reason: str) -> None:
-        self.state = CONNECTION[self.state, "close"]
-        self._do(Close(code, reason))
+        lifetime.drain(self)
 
     @_input
     def peer_closed(self, code: int) -> None:
         """The peer has gone: stop all work; what was begun is still accounted for."""
-        self.state = CONNECTION[self.state, "close"]
-        self.lanes.waiting.clear()
-        for turn in list(self.lanes.running.values()):
-            self._do(CancelModel(turn))
-            if turn.created:
-                turn.outcome = Outcome("cancelled")
-                self._do(Bill(turn.final(self.ids.timestamp(turn.number))))
-            self.lanes.release(turn)
+        lifetime.peer_closed(self)
 
     def flush(self, turn: Turn) -> None:
         """Send what the turn's emitter has made."""
@@ -436,13 +357,9 @@ class Connection:
         if events:
             turn.sent_at = self.now
 
-    def _do(self, action: Action) -> None:
+    def do(self, action: Action) -> None:
+        """Have one more thing done."""
         self.actions.append(action)
-
-
-def _server_error() -> Outcome:
-    why = problem("server_error")
-    return Outcome("failed", None, why.code, why.message)
 
 
 def _always(connection: Connection) -> bool:

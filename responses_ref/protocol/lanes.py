@@ -18,6 +18,7 @@ import attrs
 
 from .cache import Node, Prepared
 from .emitter import Emitter
+from .errors import CATALOGUE
 from .items import Call, CustomToolCall, FunctionCall, Item
 from .resource import Create, Response, Usage
 from .states import STEER, TURN
@@ -46,6 +47,9 @@ class Outcome:
     code: str = ""
     message: str = ""
     announced: bool = False
+
+
+SERVER_ERROR = Outcome("failed", None, "server_error", CATALOGUE["server_error"].message)
 
 
 @attrs.define(eq=False)

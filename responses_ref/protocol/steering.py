@@ -59,7 +59,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
     turn.live.aside("response.steer.accepted", steer={"id": steer.id, "previous_response_id": target})
     connection.flush(turn)
     if turn.live.item is None and _may_stop(turn):
-        connection.actions.append(CancelModel(turn))
+        connection.do(CancelModel(turn))
         connection.finish(turn, Outcome("incomplete", "steered"))
 
 
@@ -208,4 +208,4 @@ def _failed(
         connection.flush(turn)
     else:
         lane = turn.lane.name if turn else None
-        connection.actions.append(Send(Event("response.steer.failed", fields, 0, lane)))
+        connection.do(Send(Event("response.steer.failed", fields, 0, lane)))

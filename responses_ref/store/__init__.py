@@ -1,0 +1,75 @@
+"""Where responses go that outlive their connection (``store: true``)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Protocol
+
+import attrs
+
+from responses_ref.protocol.cache import Node
+from responses_ref.protocol.items import Item
+
+MAX_STORED = 100_000  # responses; beyond it the oldest goes
+
+
+class StoreFailed(Exception):
+    """The store could not keep a node; its response then ends failed."""
+
+
+class Store(Protocol):
+    """The interface of every store. ``tenant`` keeps the keys of one server apart (RWS-HTTP-020)."""
+
+    async def put(self, tenant: int, node: Node) -> None:
+        """Keep a node under its response's id, or as the newest of its conversation, or both.
+
+        Raises:
+            StoreFailed: the node was not kept.
+        """
+
+    async def get(self, tenant: int, key: str) -> Node | None:
+        """The node of a response id or of a conversation id."""
+
+    async def item(self, tenant: int, item_id: str) -> Item | None:
+        """An item of a stored context, for an ``item_reference``."""
+
+    async def delete(self, tenant: int, response_id: str) -> bool:
+        """Forget a response; contexts that went on from it live on."""
+
+
+@attrs.define
+class MemoryStore:
+    """The default: in this process, gone with it. It holds nodes, so a stored parent is warm."""
+
+    nodes: OrderedDict[tuple[int, str], Node] = attrs.Factory(OrderedDict)
+    items: dict[tuple[int, str], Item] = attrs.Factory(dict)
+    heads: OrderedDict[tuple[int, str], Node] = attrs.Factory(OrderedDict)
+
+    async def put(self, tenant: int, node: Node) -> None:
+        if node.store:
+            self.nodes[tenant, node.response.id] = node
+            self.items.update({(tenant, item.id): item for item in node.items if item.id is not None})
+        if node.conversation is not None:
+            self.heads[tenant, node.conversation] = node
+        while len(self.nodes) > MAX_STORED:
+            (owner, _), oldest = self.nodes.popitem(last=False)
+            self._forget_items(owner, oldest)
+        while len(self.heads) > MAX_STORED:
+            self.heads.popitem(last=False)
+
+    async def get(self, tenant: int, key: str) -> Node | None:
+        return self.nodes.get((tenant, key)) or self.heads.get((tenant, key))
+
+    async def item(self, tenant: int, item_id: str) -> Item | None:
+        return self.items.get((tenant, item_id))
+
+    async def delete(self, tenant: int, response_id: str) -> bool:
+        node = self.nodes.pop((tenant, response_id), None)
+        if node is not None:
+            self._forget_items(tenant, node)
+        return node is not None
+
+    def _forget_items(self, tenant: int, node: Node) -> None:
+        for item in node.items:
+            if item.id is not None:
+                self.items.pop((tenant, item.id), None)

@@ -1,0 +1,104 @@
+"""The command line. A command that is not built is not here."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__
+from .model.streamer import profile
+from .protocol.settings import LANDED
+from .serving import Options, serve
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 10**9:
+        raise argparse.ArgumentTypeError("must be a number greater than 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 10**9:
+        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 10**9:
+        raise argparse.ArgumentTypeError("must be a number, 0 or more")
+    return value
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise argparse.ArgumentTypeError("must be a list of names, separated by commas")
+    return names
+
+
+def _profiles(text: str) -> frozenset[str]:
+    names = frozenset(name.lower() for name in _names(text))
+    if unknown := names - LANDED:
+        known = ", ".join(sorted(LANDED))
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; known: {known}")
+    return names | {"core"}
+
+
+def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add = commands.add_parser("serve", help="serve the protocol on one port").add_argument
+    add("--host", default="127.0.0.1", help="an address; another than loopback needs --api-key-env")
+    add("--port", type=int, default=8765, help="0 takes a free one (default: %(default)s)")
+    add(
+        "--speed", default="instant", help="gpu-65, cerebras-1000, cerebras-4000, instant, or tokens a second"
+    )
+    add("--ttft", type=_not_negative, metavar="SECONDS", help="time to the first token")
+    add("--grid", type=_positive, default=0.002, metavar="SECONDS", help="grid of the pacing timer")
+    add("--seed", type=_count, help="make every run byte-identical")
+    add("--models", type=_names, default=(), metavar="NAME,...", help="serve these models only")
+    add("--agent-turns", type=_count, default=1, help="tool rounds of the model without a script")
+    add("--api-key-env", metavar="NAME", help="environment variable with the keys, separated by commas")
+    add("--profiles", type=_profiles, default=LANDED, metavar="LIST", help="offer these profiles only")
+    add("--dialect", choices=["append"], help="speak the append prototype on every connection")
+    add("--trace", type=Path, metavar="DIR", help="write one JSON Lines file per connection")
+    add("--max-connection-seconds", type=_positive, default=3600.0)
+    add("--idle-seconds", type=_positive, help="default: the connection's lifetime")
+    add("--heartbeat-seconds", type=_positive, default=240.0)
+    add("--grace-seconds", type=_positive, default=10.0)
+    add("--max-message-bytes", type=_positive_int, default=16_777_215)
+    add("--classify-ns-per-byte", type=_not_negative, default=0.0, metavar="N", help="a slower safety check")
+    add("--hops", type=_count, default=0, help="simulated services before inference")
+    add("--hop-latency", type=_not_negative, default=0.0, metavar="SECONDS", help="what each of them takes")
+
+
+def _positive_int(text: str) -> int:
+    value = _count(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be a whole number greater than 0")
+    return value
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="responses-ref", description=__doc__.partition("\n")[0] if __doc__ else ""
+    )
+    top.add_argument("--version", action="version", version=__version__)
+    _serve_parser(top.add_subparsers(dest="command", required=True))
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; exits 0 when it is done, 2 when it was asked for wrongly."""
+    command = parser()
+    options = vars(command.parse_args(arguments))
+    options.pop("command")
+    try:
+        options["speed"] = profile(options.pop("speed"), options.pop("ttft"))
+        sys.exit(serve(Options(**options)))
+    except ValueError as error:
+        command.error(str(error))

@@ -1,0 +1,27 @@
+"""Model resolution: which engine serves a model's name. Looked up once per chain."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+
+class Counts(Protocol):
+    lookups: int
+
+
+@attrs.frozen
+class Route:
+    """The resolved model. There is one engine here; what counts is that a chain asks for it once."""
+
+    model: str
+    engine: str = "scripted"
+
+    @classmethod
+    def to(cls, model: str, inherited: Route | None, work: Counts) -> Route:
+        """The chain's own route when the model has not changed, else a new look-up."""
+        if inherited is not None and inherited.model == model:
+            return inherited
+        work.lookups += 1
+        return cls(model)

@@ -1,0 +1,227 @@
+"""The HTTP side: a create runs through the same core as on a WebSocket, the rest reads the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+import attrs
+import trio
+
+from responses_ref.protocol import codec
+from responses_ref.protocol.cache import Node
+from responses_ref.protocol.connection import Connection
+from responses_ref.protocol.errors import Problem, Refused, problem
+from responses_ref.protocol.events import Event, Sendable
+from responses_ref.protocol.states import TERMINAL
+
+from .http import EventStream, Request, Responder
+from .session import Rooms, Session
+
+RESPONSES = "/v1/responses"
+MAX_PAGE = 100
+OUTBOX_EVENTS = 64  # a JSON answer needs none of them
+
+
+@attrs.define(eq=False)
+class HttpSink:
+    """The events of the one response of an HTTP create, for either form of its answer."""
+
+    started: trio.Event = attrs.Factory(trio.Event)
+    ended: trio.Event = attrs.Factory(trio.Event)
+    first: Event | None = None
+    last: Event | None = None
+    early: list[Sendable] = attrs.Factory(list)
+    stream: EventStream | None = None
+
+    def send(self, events: Sequence[Sendable]) -> None:
+        for event in events:
+            if isinstance(event, Event):
+                self._notice(event)
+        if self.stream is None:
+            self.early = [*self.early, *events][:OUTBOX_EVENTS]
+        else:
+            self.stream.send(b"".join(map(_sse, events)))
+
+    def _notice(self, event: Event) -> None:
+        self.first = self.first or event
+        self.started.set()
+        if event.type in TERMINAL or event.sequence_number is None:
+            self.last = event
+            self.ended.set()
+
+    def attach(self, stream: EventStream) -> None:
+        """From here on events go out as they come; those so far go first."""
+        self.stream = stream
+        stream.send(b"".join(map(_sse, self.early)))
+
+    async def drained(self) -> None:
+        if self.stream is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self.stream.drained()
+
+    def close(self, code: int, reason: str) -> None:
+        """An HTTP answer ends by itself."""
+
+
+def _sse(event: Sendable) -> bytes:
+    """An event in the form of server-sent events; its objects are those of a WebSocket (RWS-ORD-007)."""
+    kind = event.type if isinstance(event, Event) else event.template.type
+    if isinstance(event, Event) and kind == "error":  # flat here: RWS-ERR-020
+        flat = {name: event.fields["error"][name] for name in ("code", "message", "param")}
+        event = attrs.evolve(event, fields=flat)
+    name = kind.encode()
+    return b"".join(b"event: %b\ndata: %b\n\n" % (name, text) for text in codec.encode(event))
+
+
+async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
+    """``POST /v1/responses``: a JSON object, or with ``stream: true`` the events."""
+    body = await request.body()
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise Refused(problem("invalid_json", why="it is not UTF-8")) from None
+    message, sink = codec.decode(text), HttpSink()
+    core = Connection(rooms.settings, rooms.ids(request.connection))
+    async with trio.open_nursery() as nursery:
+        number = -request.connection  # the shared timer's key: no WebSocket has it
+        session = Session(rooms, core, sink, nursery, number, request.tenant, respond.trace)
+        nursery.start_soon(_when_draining, session)
+        try:
+            session.feed(core.post, message, len(text))
+            await _answer_create(session, sink, respond, message.get("stream") is True)
+        finally:
+            session.end()
+            session.feed(core.peer_closed, 1000)
+            nursery.cancel_scope.cancel()
+
+
+async def _when_draining(session: Session) -> None:
+    await session.rooms.draining.wait()
+    session.feed(session.core.drain)
+
+
+async def _answer_create(session: Session, sink: HttpSink, respond: Responder, stream: bool) -> None:
+    async with respond.while_connected():
+        await sink.started.wait()
+    if not sink.started.is_set() or sink.first is None:
+        return
+    if sink.first.type == "error":
+        await respond.problem(_problem(sink.first))
+    elif stream:
+        async with respond.stream() as out:
+            sink.attach(out)
+            await sink.ended.wait()
+    else:
+        async with respond.while_connected():
+            await sink.ended.wait()
+        if sink.last is not None:
+            await respond.json(200, codec.wire(sink.last.fields["response"]))
+
+
+def _problem(event: Event) -> Problem:
+    error = event.fields["error"]
+    return Problem(
+        event.fields["status"],
+        error["type"],
+        error["code"],
+        error["message"],
+        error["param"],
+        error.get("headers"),
+    )
+
+
+async def _stored(rooms: Rooms, request: Request, response_id: str) -> Node:
+    node = await rooms.store.get(request.tenant, response_id)
+    if node is None or node.response.id != response_id:
+        raise Refused(problem("response_not_found", id=response_id[:256]))
+    return node
+
+
+async def retrieve(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
+    """``GET /v1/responses/{id}``."""
+    node = await _stored(rooms, request, response_id)
+    await respond.json(200, codec.wire(node.response))
+
+
+async def delete(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
+    """``DELETE /v1/responses/{id}``."""
+    await _stored(rooms, request, response_id)
+    await rooms.store.delete(request.tenant, response_id)
+    await respond.json(200, {"id": response_id, "object": "response", "deleted": True})
+
+
+async def input_items(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
+    """``GET /v1/responses/{id}/input_items``: the whole context that the response answered, in pages."""
+    node = await _stored(rooms, request, response_id)
+    query = parse_qs(request.query)
+    items = list(_context(node))
+    if query.get("order", ["desc"])[0] != "asc":
+        items.reverse()
+    after = query.get("after", [None])[0]
+    places = [place for place, item in enumerate(items) if item["id"] == after]
+    rest = items[places[0] + 1 :] if places else items
+    page = rest[: _limit(query.get("limit", ["20"])[0])]
+    ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else dict.fromkeys(ENDS)
+    await respond.json(200, {"object": "list", "data": page, **ends, "has_more": len(page) < len(rest)})
+
+
+ENDS = ("first_id", "last_id")
+
+
+def _limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_PAGE:
+        raise Refused(problem("invalid_value", param="limit", why=f"it must be from 1 to {MAX_PAGE}"))
+    return int(text)
+
+
+def _context(node: Node) -> Iterator[dict[str, Any]]:
+    """The items before a response's output, oldest first; one that came without an id gets one here."""
+    for step in reversed(list(node.back())):
+        for place, item in enumerate(step.input if step is node else step.items):
+            fields = codec.wire(item)
+            yield {"id": f"item_{step.response.id.removeprefix('resp_')}_{place}", **fields}
+
+
+async def models(rooms: Rooms, request: Request, respond: Responder) -> None:
+    """``GET /v1/models``."""
+    names = dict.fromkeys(("scripted", *rooms.settings.models))
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "responses-ref"} for name in names]
+    await respond.json(200, {"object": "list", "data": data})
+
+
+async def health(rooms: Rooms, request: Request, respond: Responder) -> None:
+    """``GET /healthz``."""
+    await respond.json(200, {"status": "ok"})
+
+
+Route = Callable[..., Awaitable[None]]
+FIXED: dict[str, dict[str, Route]] = {
+    RESPONSES: {"POST": create},
+    "/v1/models": {"GET": models},
+    "/healthz": {"GET": health},
+}
+OF_ONE: dict[str, dict[str, Route]] = {
+    "": {"GET": retrieve, "DELETE": delete},
+    "/input_items": {"GET": input_items},
+}
+
+
+async def answer(rooms: Rooms, request: Request, respond: Responder) -> None:
+    """Find the route and follow it.
+
+    Raises:
+        Refused: no such path, no such method, or what the route itself refuses.
+    """
+    path, arguments = request.path, []
+    methods = FIXED.get(path)
+    if methods is None and path.startswith(f"{RESPONSES}/"):
+        response_id, slash, rest = path.removeprefix(f"{RESPONSES}/").partition("/")
+        methods, arguments = OF_ONE.get(slash + rest), [response_id]
+    if methods is None or not (rooms.settings.offers("http") or path == "/healthz"):
+        raise Refused(problem("not_found"))
+    if request.method not in methods:
+        raise Refused(problem("method_not_allowed", method=request.method[:32]))
+    await methods[request.method](rooms, request, respond, *arguments)

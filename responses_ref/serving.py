@@ -1,0 +1,113 @@
+"""``serve``: options to rooms, rooms to a server, until it is told to go."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import attrs
+import trio
+
+from .model import ScriptedModel
+from .model.streamer import Profile
+from .model.tokens import TOKEN
+from .pipeline import Pipeline
+from .protocol.emitter import Ids
+from .protocol.settings import LANDED, Settings
+from .server import accept, drain
+from .server.app import App
+from .server.ids import RandomIds, SeededIds
+from .server.limits import Limits
+from .server.session import Biller, Rooms, no_biller
+from .server.timer import Timers
+from .server.trace import TraceDir
+from .store import MemoryStore
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """The options of ``serve``, as the command line names them."""
+
+    speed: Profile
+    host: str = "127.0.0.1"
+    port: int = 0
+    grid: float = 0.002
+    seed: int | None = None
+    models: tuple[str, ...] = ()
+    agent_turns: int = 1
+    api_key_env: str | None = None
+    profiles: frozenset[str] = LANDED
+    dialect: str | None = None
+    trace: Path | None = None
+    max_connection_seconds: float = 3600.0
+    idle_seconds: float | None = None
+    heartbeat_seconds: float = 240.0
+    grace_seconds: float = 10.0
+    max_message_bytes: int = 16_777_215
+    classify_ns_per_byte: float = 0.0
+    hops: int = 0
+    hop_latency: float = 0.0
+
+    def settings(self) -> Settings:
+        """What the core has to know of them."""
+        return Settings(
+            profiles=self.profiles,
+            append_for_all=self.dialect == "append",
+            models=self.models,
+            lifetime=self.max_connection_seconds,
+            idle=self.max_connection_seconds if self.idle_seconds is None else self.idle_seconds,
+            heartbeat=self.heartbeat_seconds,
+            grace=self.grace_seconds,
+        )
+
+
+def tokens(text: str) -> list[str]:
+    """The tokeniser, one token at a time: a long text is read in slices."""
+    return (match[0] for match in TOKEN.finditer(text))  # type: ignore[return-value]
+
+
+def _ids(seed: int | None, connection: int) -> Ids:
+    return RandomIds() if seed is None else SeededIds(seed, connection)
+
+
+def build(options: Options, biller: Biller = no_biller, stateless: bool = False) -> accept.Server:
+    """Put a server together; it listens nowhere yet.
+
+    Raises:
+        accept.ConfigError: the key variable is empty, or the trace folder cannot be written.
+    """
+    settings, timers, draining = options.settings(), Timers(options.grid), trio.Event()
+    keys = accept.read_keys(options.api_key_env)
+    model = ScriptedModel(options.speed, options.agent_turns, options.seed or 0)
+    pipeline = Pipeline(
+        model, tokens, stateless, options.classify_ns_per_byte * 1e-9, options.hops, options.hop_latency
+    )
+    ids = partial(_ids, options.seed)
+    rooms = Rooms(settings, model, pipeline, MemoryStore(), timers, ids, draining, biller)
+    meta = {"profiles": sorted(settings.profiles), "limits": {"lifetime": settings.lifetime}}
+    traces = TraceDir(options.trace, meta, keys) if options.trace else None
+    limits = Limits(max_message_bytes=options.max_message_bytes, grace_seconds=options.grace_seconds)
+    return accept.Server(App(rooms), limits, keys, timers, traces, draining)
+
+
+async def _serve(options: Options) -> None:
+    server = build(options)
+    accept.check_host(options.host, server.keys)
+    listeners = await accept.open_listeners(options.host, options.port)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        port = listeners[0].socket.getsockname()[1]
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        print(f"serving http://{host}:{port}/v1 ws://{host}:{port}/v1/responses", flush=True)
+        await drain.serve(server, listeners, signals)
+
+
+def serve(options: Options) -> int:
+    """Serve until a signal; the exit code."""
+    try:
+        trio.run(_serve, options)
+    except (accept.ConfigError, OSError) as error:
+        print(f"responses-ref serve: {error}", file=sys.stderr)
+        return 2
+    return 0
