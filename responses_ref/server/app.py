@@ -12,7 +12,7 @@ from responses_ref.protocol.events import Sendable
 
 from . import routes
 from .http import Request, Responder
-from .session import Rooms, Session
+from .session import Rooms, Session, Sink
 from .websocket import WebSocket, frame
 
 APPEND_BETA = "responses_websockets=2026-02-04"
@@ -42,10 +42,7 @@ class App:
 
     async def websocket(self, socket: WebSocket, request: Request) -> None:
         """Run one connection until it is closed. All of its state is local to this call."""
-        settings = self.rooms.settings
-        append = settings.append_for_all or self._asks_for_append(request)
-        core = Connection(settings, self.rooms.ids(socket.number), append)
-        sink = FrameSink(socket)
+        core, sink = self.core(request), self.sink(socket)
         session = Session(self.rooms, core, sink, socket.nursery, socket.number, request.tenant, socket.trace)
         socket.on_drain = lambda: session.feed(core.drain)
         session.feed(core.open)
@@ -55,6 +52,16 @@ class App:
         finally:
             session.end()
         session.feed(core.peer_closed, socket.closed.code if socket.closed else 1006)
+
+    def core(self, request: Request) -> Connection:
+        """The protocol of one connection."""
+        settings = self.rooms.settings
+        append = settings.append_for_all or self._asks_for_append(request)
+        return Connection(settings, self.rooms.ids(request.connection), append)
+
+    def sink(self, socket: WebSocket) -> Sink:
+        """Where its events go."""
+        return FrameSink(socket)
 
     def _asks_for_append(self, request: Request) -> bool:
         """The upgrade's own wish for the append prototype (RWS-APP-001)."""
