@@ -1,0 +1,125 @@
+"""What is being judged: something that one can connect to, as often as one likes."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import attrs
+import trio
+
+CONNECT_SECONDS: Final = 10.0
+
+
+class Unreachable(Exception):
+    """No connection, or no TLS; the text says why, in words for people."""
+
+
+@attrs.frozen
+class Endpoint:
+    """How a target is addressed. ``root`` is the API root: ``/v1`` of ``/v1/responses``."""
+
+    host: str = "localhost"
+    path: str = "/v1/responses"
+    root: str = "/v1"
+    key: str | None = None
+    model: str = "scripted"
+
+    def resolve(self, path: str) -> str:
+        """A path of a transcript: what begins with ``/v1`` is relative to the API root."""
+        if path == "/v1" or path.startswith(("/v1/", "/v1?")):
+            return self.root + path[3:]
+        return path
+
+
+class Target(Protocol):
+    """``connect`` gives a fresh byte stream each time; ``stop`` asks the server to stop, as SIGTERM does."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    async def connect(self) -> trio.abc.Stream: ...
+
+    async def stop(self) -> None: ...
+
+
+class UsageError(Exception):
+    """What the user asked for makes no sense; the text says why."""
+
+
+@attrs.frozen
+class Address:
+    host: str
+    port: int
+    secure: bool
+
+
+def parse_url(url: str, key: str | None = None, model: str = "scripted") -> tuple[Address, Endpoint]:
+    """``ws://``, ``wss://``, ``http://`` or ``https://``; without a path, ``/v1/responses``."""
+    parts = urlsplit(url if "://" in url else f"ws://{url}")
+    if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname:
+        raise UsageError(f"{url!r} is no ws:// or wss:// URL")
+    secure = parts.scheme in ("wss", "https")
+    try:
+        port = parts.port or (443 if secure else 80)
+    except ValueError:
+        raise UsageError(f"{url!r} has no valid port") from None
+    path = parts.path.rstrip("/") or "/v1/responses"
+    root = path.removesuffix("/responses") if path.endswith("/responses") else "/v1"
+    host = parts.netloc.rpartition("@")[2]
+    full = f"{path}?{parts.query}" if parts.query else path
+    return Address(parts.hostname, port, secure), Endpoint(host, full, root, key, model)
+
+
+@attrs.frozen
+class TcpTarget:
+    """A server at a URL."""
+
+    address: Address
+    endpoint: Endpoint
+
+    @classmethod
+    def of(cls, url: str, key: str | None = None, model: str = "scripted") -> TcpTarget:
+        return cls(*parse_url(url, key, model))
+
+    async def connect(self) -> trio.abc.Stream:
+        """A TCP connection, with TLS if the URL says so; raises `Unreachable`."""
+        where = f"{self.address.host}:{self.address.port}"
+        try:
+            with trio.fail_after(CONNECT_SECONDS):
+                return await self._connect()
+        except trio.TooSlowError:
+            raise Unreachable(f"no connection to {where} within {CONNECT_SECONDS:.0f} s") from None
+        except ssl.SSLError as exc:
+            raise Unreachable(f"no TLS with {where}: {_tls_reason(exc)}") from None
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            raise Unreachable(f"no connection to {where}: {_reason(exc)}") from None
+
+    async def _connect(self) -> trio.abc.Stream:
+        tcp = await trio.open_tcp_stream(self.address.host, self.address.port)
+        if not self.address.secure:
+            return tcp
+        context = ssl.create_default_context()
+        stream = trio.SSLStream(tcp, context, server_hostname=self.address.host, https_compatible=True)
+        try:
+            await stream.do_handshake()
+        except trio.BrokenResourceError as exc:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(tcp)
+            raise exc.__cause__ or exc from None
+        return stream
+
+    async def stop(self) -> None:
+        raise UsageError("this target has no way to be stopped")
+
+
+def _tls_reason(exc: ssl.SSLError) -> str:
+    return str(getattr(exc, "verify_message", "") or exc.reason or exc).replace("_", " ").lower()
+
+
+def _reason(exc: BaseException) -> str:
+    if isinstance(exc, ConnectionRefusedError):
+        return "connection refused"
+    text = getattr(exc, "strerror", None)
+    return str(text or "the connection broke").lower()
