@@ -105,7 +105,7 @@ class Pipeline:
         start = self._inherited(create, parent, work)
         before = start.rendered.total
         context = Context(parent, resolve)
-        yield from self._validate(create, context, work)
+        yield from self._validate(create, context, work, may_wait=turn.emitter is not None)
         items: Sequence[Item] = context.items
         if self.stateless and parent is not None:
             items = [*(old for node in _oldest_first(parent) for old in node.items), *items]
@@ -116,12 +116,12 @@ class Pipeline:
         chain = Chain(start.route, start.prelude, rendered, scan, progress)
         yield self._prepared(turn, context, chain, before, work)
 
-    def _validate(self, create: Create, context: Context, work: Work) -> Slices:
+    def _validate(self, create: Create, context: Context, work: Work, may_wait: bool) -> Slices:
         for position, raw in enumerate(create.input):
             context.add(codec.item(raw, position))
             work.items += 1
             yield from work.pause(ITEM_UNITS)
-        context.close()
+        context.close(may_wait)
 
     def _read(self, item: Item, scan: Scan, rendered: Rendered, work: Work) -> Slices:
         """Classify and render one item."""
@@ -147,8 +147,7 @@ class Pipeline:
         prelude = Prelude.of(create, old.prelude if old else None, self.tokenise, work)
         if old is None or parent is None:
             return Chain(route, prelude, Rendered(), Scan(), self.model.advance(None, ()))
-        usage = parent.response.usage
-        tokens = len(parent.output) + (usage.output if usage else 0)  # known from the stream: no work
+        tokens = len(parent.output) + parent.output_tokens  # known from the stream: no work
         progress = self.model.advance(old.progress, parent.output)
         return Chain(route, prelude, old.rendered.plus_output(tokens), old.scan, progress)
 

@@ -1,10 +1,11 @@
 """The append prototype: a response that pauses at a tool call, and goes on when its outputs come.
 
 It came before ``previous_response_id``: a whole rollout was one response.  The
-rest of the core does not know it: a pause is one more state of a turn, and what
-follows a pause is prepared, run and numbered like everything else.  Clients of
-that time ignore ``error`` events, so on such a connection a wrong append ends
-the response with ``response.failed`` (RWS-APP-010).
+rest of the core hardly knows it.  A pause is one more state of a turn; what
+follows it is prepared, run and numbered like everything else, and accounted for
+once, at the end.  Clients of that time ignore ``error`` events and would wait
+for ever, so on such a connection a create or an append that is refused is a
+response that fails at once (RWS-APP-010).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .actions import CancelModel, Prepare, SetDeadline
-from .errors import Problem, problem
+from .emitter import Emitter
+from .errors import Problem, Refused, problem
 from .lanes import Outcome, Turn
+from .resource import Create, Response, echo
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -24,50 +27,77 @@ if TYPE_CHECKING:
 
 def pause(connection: Connection, turn: Turn) -> None:
     """The model has called tools: say ``response.done`` and wait for their outputs (RWS-APP-002)."""
+    turn.outcome = Outcome("in_progress")
     node = connection.node(turn)
     turn.step("pause")
-    snapshot = attrs.evolve(turn.live.response, usage=node.response.usage)
-    turn.live.event("response.done", response=snapshot)
+    turn.live.event("response.done", response=node.response)
     connection.flush(turn)
     turn.parent, turn.kept = node, len(turn.live.response.output)
+    turn.kept_tokens = turn.live.output_tokens
     connection.do(SetDeadline(f"heartbeat {turn.number}", None))
 
 
 def receive(connection: Connection, message: Mapping[str, Any], size: int) -> None:
-    """One ``response.append``: wake the paused response, or go on from the last one."""
+    """One ``response.append``: wake the paused response, or go on after the last one."""
     turn = connection.lanes.lane(None).active
-    if turn is not None and turn.state == "paused":
-        turn.create = attrs.evolve(turn.asked, input=_items(message))
-        turn.step("append")
-        connection.do(Prepare(turn))
-    elif turn is not None and turn.created:
-        fail(connection, turn, "append_while_running", "The response is not waiting for an append.")
+    if turn is None or turn.state == "storing":
+        _go_on(connection, turn or connection.last, message, size)
+    elif turn.state == "paused":
+        _wake(connection, turn, message)
     else:
-        _go_on(connection, message, size)
+        refused(connection, turn, problem("append_while_running"))
 
 
-def _items(message: Mapping[str, Any]) -> tuple[Any, ...]:
+def _wake(connection: Connection, turn: Turn, message: Mapping[str, Any]) -> None:
     value = message.get("input")
-    return tuple(value) if isinstance(value, list) else (value,)
+    if not isinstance(value, list):
+        return fail(connection, turn, problem("invalid_type", param="input", expected="an array"))
+    turn.create = attrs.evolve(turn.asked, input=tuple(value))
+    turn.step("append")
+    connection.do(Prepare(turn))
 
 
-def _go_on(connection: Connection, message: Mapping[str, Any], size: int) -> None:
+def woken(connection: Connection, turn: Turn) -> bool:
+    """After an append: true when calls are still open, so that the response waits on (RWS-APP-005)."""
+    assert turn.prepared is not None
+    if not turn.prepared.open_calls:
+        return False
+    turn.live.lifecycle("in_progress")
+    pause(connection, turn)
+    return True
+
+
+def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any], size: int) -> None:
     """After the end of a response, an append is the next user message, with its settings (RWS-APP-006)."""
-    last = connection.last
-    raw = {"model": "", **(last.raw if last else {}), "input": message.get("input")}
-    raw["previous_response_id"] = last.live.response.id if last and last.created else None
+    if last is None or last.emitter is None:
+        raise Refused(problem("append_without_response"))
+    raw = {**last.raw, "input": message.get("input"), "previous_response_id": last.live.response.id}
     connection.enqueue(None, raw, size)
 
 
 def refused(connection: Connection, turn: Turn, why: Problem) -> None:
-    """The appended input breaks a rule."""
-    fail(connection, turn, why.code, why.message)
+    """A request for the active response breaks a rule, and ends it."""
+    if turn.created:
+        fail(connection, turn, why)
+    else:
+        connection.refuse_turn(turn, why)
 
 
-def fail(connection: Connection, turn: Turn, code: str, message: str) -> None:
-    """End the response failed, whatever it does at the moment."""
+def fail(connection: Connection, turn: Turn, why: Problem) -> None:
+    """End a created response failed, whatever it does at the moment."""
     connection.do(CancelModel(turn))
-    connection.finish(turn, Outcome("failed", None, code, message))
+    connection.finish(turn, Outcome("failed", None, why.code, why.message))
+
+
+def failed_at_once(connection: Connection, turn: Turn, why: Problem) -> None:
+    """The two events of a response that is refused (RWS-APP-010)."""
+    create = turn.create or Create(str(turn.raw.get("model") or "unknown"))
+    response = Response(connection.ids.new("resp"), connection.ids.timestamp(turn.number), echo(create))
+    turn.emitter = Emitter(response, connection.ids, turn.lane.name, False)
+    turn.live.lifecycle("created")
+    error = {"code": why.code, "message": why.message}
+    turn.live.lifecycle("failed", attrs.evolve(response, status="failed", error=error))
+    connection.flush(turn)
 
 
 def supersede(connection: Connection) -> None:
@@ -75,7 +105,3 @@ def supersede(connection: Connection) -> None:
     turn = connection.lanes.lane(None).active
     if turn is not None and turn.state == "paused":
         connection.finish(turn, Outcome("incomplete", "superseded"))
-
-
-def nothing_to_continue() -> Problem:
-    return problem("invalid_value", param="type", why="there is no response to append to")

@@ -30,6 +30,7 @@ class Node:
     parent: Node | None
     input: tuple[Item, ...]
     output: tuple[Item, ...]
+    output_tokens: int
     open_calls: Mapping[str, Call]
     chain: Any
     store: bool

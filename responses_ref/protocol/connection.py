@@ -126,6 +126,8 @@ class Connection:
         full = len(waiting) >= limits.max_queued
         if full or (waiting and self.lanes.waiting_bytes + size > limits.max_queued_bytes):
             return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
+        if self.append:
+            append.supersede(self)
         self.enqueue(lane, message, size)
 
     def _lane_of(self, message: Mapping[str, Any]) -> str | None:
@@ -207,7 +209,7 @@ class Connection:
         if turn.state == "preparing":
             self.refuse_turn(turn, why)
         elif turn.state == "preparing again":
-            append.refused(self, turn, why)
+            append.fail(self, turn, why)
 
     @_input
     def prepared(self, turn: Turn, result: Prepared) -> None:
@@ -216,8 +218,12 @@ class Connection:
             return
         turn.prepared = result
         if turn.emitter is None:
-            self._create_response(turn)
+            self._create_response(turn, result)
+        else:
+            turn.input_tokens += result.input_tokens - result.cached_tokens
         turn.step("run")
+        if turn.kept and append.woken(self, turn):
+            return
         if turn.asked.warm_up:
             return self.finish(turn, Outcome())
         turn.live.lifecycle("in_progress")  # RWS-ORD-003
@@ -225,7 +231,8 @@ class Connection:
         self.do(StartModel(turn, result.plan))
         self.do(SetDeadline(f"heartbeat {turn.number}", self.now + self.settings.heartbeat))
 
-    def _create_response(self, turn: Turn) -> None:
+    def _create_response(self, turn: Turn, result: Prepared) -> None:
+        turn.input_tokens, turn.cached_tokens = result.input_tokens, result.cached_tokens
         create, lane = turn.asked, turn.lane.name
         response = Response(self.ids.new("resp"), self.ids.timestamp(turn.number), echo(create))
         turn.emitter = Emitter(response, self.ids, lane, ENCRYPTED in create.include)
@@ -301,16 +308,17 @@ class Connection:
             del self.ended[next(iter(self.ended))]
 
     def node(self, turn: Turn) -> Node:
+        """What the turn leaves behind as it stands; after a pause, what has come since."""
         assert turn.prepared is not None
-        response = turn.final(self.ids.timestamp(turn.number))
-        create, output = turn.asked, response.output[turn.kept :]
+        response, create, prepared = turn.final(self.ids.timestamp(turn.number)), turn.asked, turn.prepared
         return Node(
             response,
             turn.parent,
-            turn.prepared.items,
-            output,
-            turn.open_calls,
-            turn.prepared.chain,
+            prepared.items,
+            response.output[turn.kept :],
+            turn.live.output_tokens - turn.kept_tokens,
+            {**prepared.open_calls, **turn.open_calls},
+            prepared.chain,
             create.store,
             create.conversation,
         )
@@ -327,7 +335,10 @@ class Connection:
 
     def refuse_turn(self, turn: Turn, why: Problem, on_lane: bool = True) -> None:
         """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-006)."""
-        self.refuse(why, turn.lane.name if on_lane else None)
+        if self.append:
+            append.failed_at_once(self, turn, why)
+        else:
+            self.refuse(why, turn.lane.name if on_lane else None)
         parent = turn.raw.get("previous_response_id")
         self.cache.refused(turn.lane.name, parent if isinstance(parent, str) else None)
         if turn.state != "waiting":

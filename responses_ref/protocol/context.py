@@ -18,7 +18,17 @@ import attrs
 
 from .cache import Node, call_in, item_in, output_in
 from .errors import Refused, problem
-from .items import OUTPUT_OF, Call, CallOutput, CustomToolCall, FunctionCall, Item, ItemReference, Message
+from .items import (
+    OUTPUT_OF,
+    Call,
+    CallOutput,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    ItemReference,
+    Message,
+    texts,
+)
 
 WORDS_FOR = {FunctionCall: "function call", CustomToolCall: "custom tool call"}
 
@@ -50,12 +60,17 @@ class Context:
         elif item.type in OUTPUT_OF:
             if not self._answers(item):  # type: ignore[arg-type]
                 return
-        elif self._of_the_model(item) and item.id is not None and item_in(self.parent, item.id):
+        elif self._echoed(item):
             return
         self.items.append(item)
 
-    def close(self) -> None:
-        """The input is complete: refuse it if a call is left without an output (RWS-FC-007)."""
+    def close(self, may_wait: bool = False) -> None:
+        """The input is complete: refuse it if a call is left without an output (RWS-FC-011).
+
+        ``may_wait``: the response is paused, and some outputs are a beginning (RWS-APP-005).
+        """
+        if may_wait and self.answered:
+            return
         for call_id, call in self.open_calls.items():
             raise Refused(problem("tool_output_missing", kind=WORDS_FOR[type(call)], call_id=call_id))
 
@@ -83,6 +98,11 @@ class Context:
             raise Refused(problem("tool_output_conflict", call_id=output.call_id))
         return False
 
-    @staticmethod
-    def _of_the_model(item: Item) -> bool:
-        return item.type == "reasoning" or (isinstance(item, Message) and item.role == "assistant")
+    def _echoed(self, item: Item) -> bool:
+        """Whether the item is the model's own, and in the parent's context already (RWS-FC-020)."""
+        if item.type != "reasoning" and not (isinstance(item, Message) and item.role == "assistant"):
+            return False
+        if item.id is not None:
+            return item_in(self.parent, item.id)
+        said = self.parent.output if self.parent else ()
+        return any(item.type == own.type and list(texts(item)) == list(texts(own)) for own in said)

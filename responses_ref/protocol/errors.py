@@ -101,6 +101,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "invalid_prompt": Entry(400, "The input was flagged by the safety check.", "input"),
     "invalid_script": Entry(400, "The script cannot be played: {why}.", "input"),
+    # The append prototype.
+    "append_while_running": Entry(400, "The response is not waiting for an append."),
+    "append_without_response": Entry(400, "There is no response to append to."),
     # A response that has started, or the shell around it.
     "server_error": Entry(500, "The server had an error while processing the request.", type="server_error"),
     # Plain HTTP.

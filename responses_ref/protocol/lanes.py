@@ -42,7 +42,7 @@ class Steer:
 class Outcome:
     """How a response ends: its status, and what goes with that status."""
 
-    status: Literal["completed", "incomplete", "failed", "cancelled"] = "completed"
+    status: Literal["in_progress", "completed", "incomplete", "failed", "cancelled"] = "completed"
     reason: str | None = None
     code: str = ""
     message: str = ""
@@ -70,7 +70,10 @@ class Turn:
     sent_at: float = 0.0
     steers: list[Steer] = attrs.Factory(list)  # accepted for this response
     carried: list[Steer] = attrs.Factory(list)  # whose input stands before this turn's own
+    input_tokens: int = 0  # as usage counts them, over all pauses
+    cached_tokens: int = 0
     kept: int = 0  # output items that an earlier pause has put into ``parent`` already
+    kept_tokens: int = 0  # and their tokens
 
     def step(self, what: str) -> None:
         """Take one step of the turn's table."""
@@ -90,13 +93,7 @@ class Turn:
     def final(self, now: int) -> Response:
         """The response as its outcome leaves it (RWS-RES-002, RWS-RES-007, RWS-RES-008)."""
         outcome, emitter = self.outcome, self.live
-        assert self.prepared is not None
-        usage = Usage(
-            self.prepared.input_tokens,
-            self.prepared.cached_tokens,
-            emitter.output_tokens,
-            emitter.reasoning_tokens,
-        )
+        usage = Usage(self.input_tokens, self.cached_tokens, emitter.output_tokens, emitter.reasoning_tokens)
         return attrs.evolve(
             emitter.response,
             status=outcome.status,
