@@ -21,7 +21,7 @@ from .server.app import App
 from .server.ids import RandomIds, SeededIds
 from .server.limits import Limits
 from .server.session import Biller, Rooms, no_biller
-from .server.timer import Timers, Wheel
+from .server.timer import Timers
 from .server.trace import TraceDir
 from .store import MemoryStore
 
@@ -78,7 +78,7 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     Raises:
         accept.ConfigError: the key variable is empty, or the trace folder cannot be written.
     """
-    settings, timers, draining = options.settings(), Timers(Wheel(options.grid)), trio.Event()
+    settings, timers, draining = options.settings(), Timers(options.grid), trio.Event()
     keys = accept.read_keys(options.api_key_env)
     model = ScriptedModel(options.speed, options.agent_turns, options.seed or 0)
     pipeline = Pipeline(
