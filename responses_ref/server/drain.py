@@ -1,0 +1,39 @@
+"""Serving until a signal, and leaving so that nobody loses what is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import trio
+
+from responses_ref.server.accept import Listeners, Server
+
+MARGIN_SECONDS = 2.0  # behind the grace time, for the last Close frames
+
+
+async def serve(server: Server, listeners: Listeners, signals: AsyncIterator[int]) -> None:
+    """Serve until the first signal, then drain; a second one, or the grace time's end, cuts what is left.
+
+    The stages: nobody new comes in; idle connections get their Close, busy ones
+    finish (the application sees to both); whoever is left is cut off.
+    """
+    async with server.running() as handlers:
+        async with trio.open_nursery() as accepting:
+            accept = partial(trio.serve_listeners, server.serve_stream, listeners)
+            accepting.start_soon(partial(accept, handler_nursery=handlers))
+            await anext(signals)
+            accepting.cancel_scope.cancel()
+        for listener in listeners:
+            await listener.aclose()
+        server.drain()
+        with trio.move_on_after(server.limits.grace_seconds + MARGIN_SECONDS) as grace:
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(_stop_at_next, signals, grace)
+                await server.empty()
+                waiting.cancel_scope.cancel()
+
+
+async def _stop_at_next(signals: AsyncIterator[int], grace: trio.CancelScope) -> None:
+    await anext(signals)
+    grace.cancel()

@@ -1,0 +1,151 @@
+"""What is on its way to one peer.
+
+``send`` never waits.  While nothing is queued it hands the bytes to the kernel at
+once: a joined batch then costs one system call and no task switch.  What the kernel
+does not take goes to a writer task, started on demand, so that an idle connection has
+none; whatever is sent meanwhile queues behind it, in order and within bounds.  As
+``send`` is synchronous, no cancelled task can leave half a frame behind.
+
+Only a plain TCP socket can be tried at once; TLS and in-memory streams always take
+the writer.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+import attrs
+import trio
+
+from responses_ref.server.limits import Limits, Stats
+
+READ_BYTES = 65_536
+
+
+async def half_close(stream: trio.abc.Stream) -> None:
+    """Tell the peer that nothing more will come, where the stream can say so."""
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        if isinstance(stream, trio.abc.HalfCloseableStream):
+            await stream.send_eof()
+
+
+@attrs.define(eq=False)
+class Outbox:
+    """Whole frames in, bytes out; ``queued`` bytes are not yet with the kernel."""
+
+    stream: trio.abc.Stream
+    nursery: trio.Nursery
+    limits: Limits
+    stats: Stats
+    queued: int = 0
+    gone: bool = False  # nothing can be sent any more
+    slow: bool = False  # gone because the peer reads too slowly
+    _queue: list[bytes] = attrs.field(factory=list, init=False)
+    _urgent: int = attrs.field(default=0, init=False)  # so many of the queue's first are urgent
+    _busy: bool = attrs.field(default=False, init=False)
+    _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+    _moved: trio.Event | None = attrs.field(default=None, init=False)
+
+    @property
+    def congested(self) -> bool:
+        """Whether a producer should wait."""
+        return self.queued > self.limits.low_water_bytes and not self.gone
+
+    def send(self, data: bytes, urgent: bool = False) -> None:
+        """Send whole frames, in order; urgent ones overtake what no write has begun with."""
+        if self.gone:
+            return
+        if self._busy:
+            self._enqueue(data, urgent)
+            return
+        sent = self._write_now(data)
+        if sent < len(data):
+            self._busy, self.queued = True, len(data) - sent
+            self.nursery.start_soon(self._write, memoryview(data)[sent:])
+
+    async def moved(self) -> None:
+        """Wait until some bytes have left, or none ever will."""
+        if self._moved is None:
+            self._moved = trio.Event()
+        await self._moved.wait()
+
+    async def flushed(self) -> None:
+        """Wait until all is with the kernel, or never will be."""
+        while self.queued and not self.gone:
+            await self.moved()
+
+    def wake(self) -> None:
+        """Let all who wait in ``moved`` look again."""
+        if self._moved is not None:
+            self._moved.set()
+            self._moved = None
+
+    def _write_now(self, data: bytes) -> int:
+        if not isinstance(self.stream, trio.SocketStream) or os.name != "posix":
+            return 0
+        try:
+            return os.write(self.stream.socket.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # the reader will learn what happened to the connection
+            self.gone = True
+            return len(data)
+
+    def _enqueue(self, data: bytes, urgent: bool) -> None:
+        full = len(self._queue) >= self.limits.outbox_messages
+        if full or self.queued + len(data) > self.limits.outbox_bytes:
+            self._lose(slow=True)
+            return
+        self.queued += len(data)
+        if urgent:
+            self._queue.insert(self._urgent, data)
+            self._urgent += 1
+        else:
+            self._queue.append(data)
+
+    def _take(self) -> bytes:
+        """Join the first frames of the queue: at least one, at most ``write_bytes`` of them."""
+        size = count = 0
+        for part in self._queue:
+            size += len(part)
+            if count and size > self.limits.write_bytes:
+                break
+            count += 1
+        batch = b"".join(self._queue[:count])
+        del self._queue[:count]
+        self._urgent = max(0, self._urgent - count)
+        return batch
+
+    async def _write(self, batch: bytes | memoryview) -> None:
+        """The writer: ends as soon as nothing is queued."""
+        with trio.CancelScope() as self._scope:
+            try:
+                while batch and not self.gone:
+                    await self._write_slices(memoryview(batch), self._scope)
+                    batch = self._take()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._lose(slow=False)
+        if self._scope.cancelled_caught:
+            self._lose(slow=True)
+        self._busy, self._scope = False, None
+        if self.gone:
+            await trio.aclose_forcefully(self.stream)
+
+    async def _write_slices(self, data: memoryview, scope: trio.CancelScope) -> None:
+        for start in range(0, len(data), self.limits.write_bytes):
+            part = data[start : start + self.limits.write_bytes]
+            scope.deadline = trio.current_time() + self.limits.write_seconds
+            await self.stream.send_all(part)
+            self.queued -= len(part)
+            self.wake()
+
+    def _lose(self, slow: bool) -> None:
+        """Give the peer up: no Close frame would get through to it."""
+        if not self.gone:
+            self.gone, self.slow = True, slow
+            self.stats.slow_consumers += slow
+            self._queue.clear()
+        self.wake()
+        if self._scope is not None:
+            self._scope.cancel()

@@ -1,0 +1,151 @@
+"""What went over one connection, one JSON object a line, for any judge to read.
+
+A file per connection: a first line with what the server claims, then every message,
+control frame, plain request and answer, in the order in which the server saw or
+queued them.  Keys never reach the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import attrs
+import trio
+from wsproto.events import CloseConnection, Event, Ping, Pong
+
+from responses_ref.server.limits import ConfigError
+
+TRACE_VERSION = 1
+REDACTED = "[redacted]"
+SECRETS = re.compile(r"(?im)^((?:proxy-authorization|authorization|cookie|api-key|x-api-key): )[^\r\n]*")
+NO_CODE = 1005
+KINDS = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
+
+
+def frames(data: bytes) -> Iterable[tuple[int, bytes]]:
+    """The (opcode, payload) of joined frames of our own making: whole and unmasked."""
+    at = 0
+    while at < len(data):
+        opcode, size = data[at] & 0x0F, data[at + 1]
+        extra = {126: 2, 127: 8}.get(size, 0)
+        at += 2 + extra
+        if extra:
+            size = int.from_bytes(data[at - extra : at], "big")
+        yield opcode, data[at : at + size]
+        at += size
+
+
+@attrs.define(eq=False)
+class Trace:
+    """The lines of one connection; times count from its start."""
+
+    number: int
+    _file: TextIO
+    _secrets: tuple[str, ...] = ()
+    _start: float = attrs.field(factory=trio.current_time)
+    _closer: str = attrs.field(default="", init=False)  # who said Close first
+    _ended: bool = attrs.field(default=False, init=False)
+
+    def line(self, direction: str, kind: str, **fields: Any) -> None:
+        """Write one line; only deltas may wait in the buffer."""
+        t = round(trio.current_time() - self._start, 6)
+        entry = {"t": t, "conn": self.number, "dir": direction, "kind": kind, **fields}
+        self._file.write(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n")
+        if kind != "text" or ".delta" not in fields["text"]:
+            self._file.flush()
+
+    def note(self, name: str, **fields: Any) -> None:
+        """What no peer sees: work done, time spent, a bill."""
+        self.line("s2c", "note", **{name: fields})
+
+    def sent(self, data: bytes) -> None:
+        """Joined server frames."""
+        for opcode, payload in frames(data):
+            self.frame("s2c", opcode, payload)
+
+    def received(self, event: Event) -> None:
+        """A client's control frame, as wsproto reports it."""
+        if isinstance(event, CloseConnection):
+            code = b"" if event.code == NO_CODE else int(event.code).to_bytes(2, "big")
+            self.frame("c2s", 8, code + (event.reason or "").encode())
+        elif isinstance(event, Ping | Pong):
+            self.frame("c2s", 9 if isinstance(event, Ping) else 10, bytes(event.payload))
+
+    def frame(self, direction: str, opcode: int, payload: bytes) -> None:
+        """A whole message, or a control frame."""
+        kind, fields = KINDS[opcode], dict[str, Any]()
+        if kind == "text":
+            fields["text"] = payload.decode()
+        elif kind != "close":
+            fields["base64"] = base64.b64encode(payload).decode()
+        else:
+            self._closer = self._closer or ("client" if direction == "c2s" else "server")
+            code = int.from_bytes(payload[:2], "big") or NO_CODE
+            fields = {"code": code, "reason": payload[2:].decode(), "by": self._closer}
+        self.line(direction, kind, **fields)
+
+    def http(self, direction: str, head: bytes, body: bytes = b"") -> None:
+        """A plain request or answer, without its keys."""
+        text = SECRETS.sub(r"\1" + REDACTED, head.decode("latin-1"))
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        self.line(direction, "http", head=text, body=body.decode(errors="replace"))
+
+    def eof(self, reset: bool = False, direction: str = "c2s") -> None:
+        """The end of TCP, as far as this connection has seen it first."""
+        if not self._ended:
+            self._ended = True
+            self.line(direction, "eof", reset=reset)
+
+    def end(self) -> None:
+        """Close the file."""
+        self.eof(direction="s2c")
+        self._file.close()
+
+    def flush(self) -> None:
+        """Hand what is buffered to the operating system."""
+        self._file.flush()
+
+
+@attrs.define(eq=False)
+class TraceDir:
+    """A directory of traces; ``meta`` holds ``profiles`` and ``limits``."""
+
+    path: Path
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    secrets: tuple[str, ...] = ()
+    _open: dict[int, Trace] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        probe = self.path / ".probe"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ConfigError(f"cannot write traces to {self.path}: {error.strerror}") from None
+
+    def open(self, number: int) -> Trace:
+        """Begin the trace of connection ``number``."""
+        file = (self.path / f"{number:06}.jsonl").open("w", encoding="utf-8", newline="\n")
+        trace = self._open[number] = Trace(number, file, self.secrets)
+        meta = {"kind": "meta", "trace_version": TRACE_VERSION, "conn": number, **self.meta}
+        file.write(json.dumps(meta) + "\n")
+        return trace
+
+    def end(self, trace: Trace) -> None:
+        """Finish a trace."""
+        del self._open[trace.number]
+        trace.end()
+
+    async def run(self) -> None:
+        """Flush all traces each second, for ever."""
+        while True:
+            await trio.sleep(1)
+            for trace in self._open.values():
+                trace.flush()
