@@ -63,7 +63,7 @@ PARTS: dict[str, PartKind] = {
     "summary": PartKind(
         "reasoning_summary_text", "summary_index", "text", "reasoning_summary_part", SummaryText
     ),
-    "reasoning_text": PartKind("reasoning_text", "content_index", make=ReasoningText),
+    "reasoning_text": PartKind("reasoning_text", "content_index", "text", "content_part", ReasoningText),
     "arguments": PartKind("function_call_arguments", None, "arguments"),
     "input": PartKind("custom_tool_call_input", None, "input"),
 }

@@ -53,10 +53,10 @@ RESPONSE: Table = {
     ("summary", "response.reasoning_summary_text.delta"): "summary",
     ("summary", "response.reasoning_summary_text.done"): "summary done",
     ("summary done", "response.reasoning_summary_part.done"): "reasoning",
-    ("reasoning", "response.reasoning_text.delta"): "thought",
+    ("reasoning", "response.content_part.added reasoning_text"): "thought",
     ("thought", "response.reasoning_text.delta"): "thought",
-    ("thought", "response.reasoning_text.done"): "reasoning",
-    ("reasoning", "response.reasoning_text.done"): "reasoning",  # a text without a token
+    ("thought", "response.reasoning_text.done"): "thought done",
+    ("thought done", "response.content_part.done"): "reasoning",
     ("reasoning", "response.output_item.done"): "open",
     # calls and compaction
     ("function call", "response.function_call_arguments.delta"): "function call",
