@@ -1,0 +1,347 @@
+"""Sorts the records of a trace: which connection, lane, response, item and part each event belongs to.
+
+The rule is that of INTERPRETING.md section 4. `resolve` looks, the invariants judge, `apply` moves on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+from conformance.state import TERMINAL, Connection, Event, Item, Lane, Part, Request, Response
+from conformance.web import sse_data
+
+APPEND_BETA: Final = "responses_websockets=2026-02-04"
+
+# type of event -> (kind of part, key of its index, what the event does to the part)
+_PARTS: Final[dict[str, tuple[str, str, str]]] = {
+    "response.content_part.added": ("content", "content_index", "added"),
+    "response.content_part.done": ("content", "content_index", "closed"),
+    "response.output_text.delta": ("content", "content_index", "delta"),
+    "response.output_text.done": ("content", "content_index", "text"),
+    "response.output_text.annotation.added": ("content", "content_index", ""),
+    "response.refusal.delta": ("content", "content_index", "delta"),
+    "response.refusal.done": ("content", "content_index", "refusal"),
+    "response.reasoning_summary_part.added": ("summary", "summary_index", "added"),
+    "response.reasoning_summary_part.done": ("summary", "summary_index", "closed"),
+    "response.reasoning_summary_text.delta": ("summary", "summary_index", "delta"),
+    "response.reasoning_summary_text.done": ("summary", "summary_index", "text"),
+    "response.reasoning_text.delta": ("reasoning", "content_index", "delta"),
+    "response.reasoning_text.done": ("reasoning", "content_index", "text"),
+    "response.function_call_arguments.delta": ("arguments", "", "delta"),
+    "response.function_call_arguments.done": ("arguments", "", "arguments"),
+    "response.custom_tool_call_input.delta": ("input", "", "delta"),
+    "response.custom_tool_call_input.done": ("input", "", "input"),
+}
+_CREATES: Final = frozenset(("response.create", "response.append"))
+_KNOWN_TO_CLIENTS: Final = frozenset(("response.create", "response.append", "response.steer"))
+
+
+class Demux:
+    """The state of everything that is open in one trace."""
+
+    def __init__(self, dialects: set[str] | None = None) -> None:
+        self.conns: dict[str, Connection] = {}
+        self.dialects = dialects or set()
+
+    def event(self, record: dict[str, Any], line: int) -> Event:
+        """The record with everything that it belongs to."""
+        conn = self.conns.get(record["conn"])
+        if conn is None:
+            conn = self.conns[record["conn"]] = Connection(record["conn"])
+            conn.dialects |= self.dialects
+        event = Event(record, line, conn)
+        if event.kind == "text":
+            event.text = record["text"]
+            _parse(event, record["text"])
+        elif event.kind == "http":
+            _http(event, record)
+        if event.body is not None and event.dir == "s2c":
+            _resolve(event)
+        return event
+
+    def apply(self, event: Event) -> None:
+        """Take the event into the state."""
+        if event.dir == "c2s":
+            _apply_client(event)
+        elif event.body is not None:
+            _apply_server(event)
+        if event.kind == "close":
+            event.conn.client_closed |= event.dir == "c2s"
+            event.conn.server_closed |= event.dir == "s2c"
+        elif event.kind == "eof":
+            event.conn.closed = True
+            self.conns.pop(event.conn.name, None)
+
+
+# --- parsing ----------------------------------------------------------------------------------------
+
+
+def _reject(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_decoder: Final = json.JSONDecoder(parse_constant=_reject)
+
+
+def _parse(event: Event, text: str) -> None:
+    try:
+        body = _decoder.decode(text)
+    except (ValueError, RecursionError) as exc:
+        event.fault = f"not JSON: {exc}"
+        return
+    if not isinstance(body, dict):
+        event.fault = "not a JSON object"
+        return
+    event.body = body
+    kind = body.get("type")
+    event.type = kind if isinstance(kind, str) else None
+
+
+def _http(event: Event, record: dict[str, Any]) -> None:
+    """Server-sent events are judged like messages; a request's body starts a response like a create."""
+    body = record.get("body")
+    if event.dir == "c2s":
+        head = str(record.get("head", ""))
+        if APPEND_BETA in head:
+            event.conn.dialects.add("APPEND")
+        event.conn.lanes.clear()  # one request after another: nothing of an earlier one is open
+        event.conn.open.clear()
+        if head.startswith("POST ") and isinstance(body, str) and body:
+            _parse(event, body)
+            if event.body is not None and event.body.get("stream") is True:
+                event.type = "response.create"
+                event.transport = event.conn.transport = "sse"
+            else:
+                event.body, event.fault = None, None
+        return
+    if isinstance(body, str) and "data:" in body and "head" not in record:
+        data = sse_data(body.replace("\r\n", "\n").rstrip("\n"))
+        if data is not None:
+            event.transport = event.conn.transport = "sse"
+            event.text = data
+            _parse(event, data)
+
+
+# --- which response, item and part ------------------------------------------------------------------
+
+
+def _resolve(event: Event) -> None:
+    body, conn, kind = event.body, event.conn, event.type
+    assert body is not None
+    lane = event.lane = conn.lane(body.get("stream_id"))
+    if kind is None:
+        return
+    if kind == "error":
+        if "sequence_number" in body or event.transport == "sse":
+            event.response = lane.open
+        return
+    if kind.startswith("response.steer."):
+        steer = body.get("steer")
+        target = steer.get("previous_response_id") if isinstance(steer, dict) else None
+        event.response = conn.open.get(target) if isinstance(target, str) else None
+        return
+    if not kind.startswith("response.") or kind in (
+        "response.interrupt.accepted",
+        "response.interrupt.failed",
+    ):
+        return
+    event.response = _response(event, body, conn, lane)
+    _item(event, body, event.response)
+
+
+def _response(event: Event, body: dict[str, Any], conn: Connection, lane: Lane) -> Response:
+    response = body.get("response")
+    name = response.get("id") if isinstance(response, dict) else None
+    if not isinstance(name, str):
+        name = None
+    if name is not None and name in conn.open:
+        return conn.open[name]
+    if event.type == "response.created":
+        return _start(event, name, lane)
+    if name is None and (owner := conn.by_item.get(str(_item_id(body)))):
+        return owner
+    if lane.last is not None and name is not None and lane.last.id == name:
+        return lane.last
+    if lane.open is not None:
+        return lane.open
+    if lane.pending or lane.last is None:
+        return _start(event, name, lane)
+    return lane.last
+
+
+def _start(event: Event, name: str | None, lane: Lane) -> Response:
+    response = Response(name, lane, event.line)
+    if lane.pending and not _is_successor(event, lane):
+        request = lane.pending.popleft()
+        response.request = request if lane.certain else None
+    lane.certain = lane.certain or not lane.pending
+    event.replaced, lane.open = lane.open, response
+    if name is not None:
+        event.conn.open[name] = response
+    return response
+
+
+def _is_successor(event: Event, lane: Lane) -> bool:
+    """Whether this is the automatic successor of a steered response, which no create asked for."""
+    parent = event.get("response", "previous_response_id")
+    steered = lane.last is not None and lane.last.notes.get("steered")
+    return bool(steered and lane.last is not None and parent == lane.last.id)
+
+
+def _item_id(body: dict[str, Any]) -> Any:
+    item = body.get("item")
+    return item.get("id") if isinstance(item, dict) else body.get("item_id")
+
+
+def _item(event: Event, body: dict[str, Any], response: Response) -> None:
+    if event.type == "response.output_item.added":
+        return
+    name = _item_id(body)
+    item = response.by_id.get(name) if isinstance(name, str) else None
+    if item is None and "output_index" in body:
+        item = response.item_at(body["output_index"])
+    event.item = item
+    if item is None or event.type not in _PARTS:
+        return
+    kind, key, _ = _PARTS[event.type]
+    event.part = item.parts.get((kind, body.get(key, 0) if key else 0))
+
+
+# --- moving on --------------------------------------------------------------------------------------
+
+
+def _apply_client(event: Event) -> None:
+    conn, body = event.conn, event.body
+    if body is None:
+        conn.faulty += event.kind in ("text", "binary")
+        return
+    if event.type not in _KNOWN_TO_CLIENTS:
+        conn.faulty += 1
+        return
+    if event.type == "response.append":
+        conn.dialects.add("APPEND")
+    lane_name = body.get("stream_id")
+    if event.type in _CREATES and (lane_name is None or isinstance(lane_name, str)):
+        lane = conn.lane(lane_name)
+        if event.type == "response.create" or lane.open is None:
+            lane.pending.append(Request(body, event.line))
+
+
+def _apply_server(event: Event) -> None:
+    body, kind, response = event.body, event.type, event.response
+    assert body is not None
+    if kind == "error" and response is None:
+        _refused(event)
+        return
+    if response is None:
+        return
+    number = body.get("sequence_number")
+    if type(number) is int:
+        response.last_number = number
+    response.events += 1
+    change = _PARTS.get(kind or "")
+    if change is not None:
+        _apply_part(event, body, *change)
+    elif kind in _APPLY:
+        _APPLY[kind](event, response)
+    elif kind in TERMINAL:
+        _end(event, response)
+
+
+def _refused(event: Event) -> None:
+    """A protocol error answers a faulty message, or the create that it refuses."""
+    conn, lane = event.conn, event.lane
+    if conn.faulty:
+        conn.faulty -= 1
+    elif lane is not None and lane.pending:
+        if lane.open is None:
+            lane.pending.popleft()
+        else:
+            lane.pending.pop()
+            lane.certain = not lane.pending
+
+
+def _created(_event: Event, response: Response) -> None:
+    response.created = True
+
+
+def _in_progress(_event: Event, response: Response) -> None:
+    response.in_progress = True
+
+
+def _error(_event: Event, response: Response) -> None:
+    response.error = True
+
+
+def _item_added(event: Event, response: Response) -> None:
+    item = event.get("item")
+    if not isinstance(item, dict):
+        return
+    name, kind, index = item.get("id"), item.get("type"), event.get("output_index")
+    if isinstance(name, str) and isinstance(kind, str) and name not in response.by_id:
+        made = Item(name, kind, index if type(index) is int else None, item, event.line)
+        response.items.append(made)
+        response.by_id[name] = made
+        event.conn.by_item[name] = response
+
+
+def _item_done(event: Event, _response: Response) -> None:
+    item = event.get("item")
+    if event.item is not None and isinstance(item, dict):
+        event.item.done = item
+
+
+_APPLY: Final = {
+    "response.created": _created,
+    "response.in_progress": _in_progress,
+    "error": _error,
+    "response.output_item.added": _item_added,
+    "response.output_item.done": _item_done,
+}
+
+
+def _apply_part(event: Event, body: dict[str, Any], kind: str, key: str, what: str) -> None:
+    item, part = event.item, event.part
+    if item is None:
+        return
+    if part is None:
+        index = body.get(key, 0) if key else 0
+        if type(index) is not int:
+            return
+        part = item.parts[kind, index] = Part(kind, index)
+    if what == "delta":
+        delta = body.get("delta")
+        if isinstance(delta, str):
+            part.deltas.append(delta)
+    elif what == "added":
+        part.added, part.body = True, body.get("part")
+    elif what == "closed":
+        part.closed = body.get("part", True)
+    elif what:
+        text = body.get(what)
+        part.done = text if isinstance(text, str) else part.done
+
+
+def _end(event: Event, response: Response) -> None:
+    conn, lane = event.conn, response.lane
+    if response.terminal is None:
+        response.terminal = event.type
+    for name in response.by_id:
+        conn.by_item.pop(name, None)
+    if response.id is not None:
+        conn.open.pop(response.id, None)
+    response.forget()
+    if lane.open is response:
+        lane.open = None
+    lane.last = response
+    if event.get("response", "incomplete_details", "reason") == "steered":
+        response.notes["steered"] = True
+
+
+def number(value: Any) -> float | None:
+    """The value if it is a JSON number, else None."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
+        return value
+    return None

@@ -1,0 +1,178 @@
+"""Each invariant tells its good literal trace from its bad one, and the judge sorts events as it should."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from servers import turn
+
+from conformance.demux import Demux
+from conformance.invariants import REGISTRY, Invariant
+from conformance.invariants.literal import lines, records
+from conformance.judge import Judge, Judgement
+from conformance.places import Place
+from conformance.specdoc import Clause, Spec
+from conformance.trace import Record
+
+INVARIANTS = [one for classes in REGISTRY.values() for one in classes]
+
+
+def clause(name: str, **fields: object) -> Clause:
+    return Clause(
+        name, "The server MUST.", "MUST", "CORE", "server", "wire", "0.1", "chosen", Place("x", 1), **fields
+    )
+
+
+def judge_one(one: type[Invariant], trace: str) -> Judgement:
+    spec = Spec(clauses={one.clause: clause(one.clause)})
+    judge = Judge(spec, classes=[one])
+    for number, record in lines(trace):
+        judge.feed(number, record)
+    return judge.finish()
+
+
+@pytest.mark.parametrize("one", INVARIANTS, ids=lambda one: f"{one.clause}-{one.__name__}")
+def test_an_invariant_tells_its_good_trace_from_its_bad_one(one: type[Invariant]) -> None:
+    good, bad = judge_one(one, one.good), judge_one(one, one.bad)
+    assert good.held[one.clause] > 0, "the good trace is not judged at all"
+    assert good.findings == []
+    assert bad.broken[one.clause] > 0, "the bad trace passes"
+    assert bad.findings[0].detail != "does not hold", "a fault needs words"
+
+
+def resolved(text: str) -> Iterator[tuple[str | None, str | None]]:
+    """(type, id of the response) of each event of the server."""
+    demux = Demux()
+    for number, record in lines(text):
+        event = demux.event(record, number)
+        if event.dir == "s2c":
+            yield event.type, event.response.id if event.response else None
+        demux.apply(event)
+
+
+def test_an_event_belongs_to_the_response_that_it_names_else_to_its_item_else_to_its_lane() -> None:
+    found = list(
+        resolved("""
+        > {"type":"response.create"}
+        > {"type":"response.create","stream_id":"x"}
+        < {"type":"response.created","response":{"id":"r1"}}
+        < {"type":"response.created","response":{"id":"r2"},"stream_id":"x"}
+        < {"type":"response.output_item.added","output_index":0,"item":{"id":"m2","type":"message"}}
+        < {"type":"response.output_text.delta","item_id":"m2","output_index":0,"content_index":0,"delta":"a"}
+        < {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}
+        < {"type":"response.completed","response":{"id":"r2"}}
+        < {"type":"response.completed","response":{"id":"r1"}}
+        """)
+    )
+    assert [name for _, name in found] == ["r1", "r2", "r2", "r2", "r1", "r2", "r1"]
+
+
+def test_an_event_without_created_starts_a_response_only_if_a_create_is_unanswered() -> None:
+    start = """
+        > {"type":"response.create"}
+        < {"type":"response.created","response":{"id":"r1"}}
+        < {"type":"response.completed","response":{"id":"r1"}}
+    """
+    late = '< {"type":"response.in_progress","response":{"id":"r2"}}'
+    assert list(resolved(start + late))[-1][1] == "r1"
+    assert list(resolved(start + '> {"type":"response.create"}\n' + late))[-1][1] == "r2"
+
+
+def test_a_refused_create_is_not_waited_for() -> None:
+    text = """
+        > {"type":"response.create"}
+        < {"type":"error","status":400}
+        > nonsense
+    """.replace("> nonsense", ">text nonsense")
+    more = """
+        > {"type":"response.create"}
+        < {"type":"error","status":400}
+        < {"type":"response.created","response":{"id":"r1"}}
+    """
+    demux = Demux()
+    for number, record in lines(text + more):
+        event = demux.event(record, number)
+        demux.apply(event)
+    assert demux.conns["a"].lane(None).open is not None
+    assert not demux.conns["a"].lane(None).pending
+
+
+def test_a_streamed_answer_over_http_is_judged_like_messages() -> None:
+    body = json.dumps({"type": "response.create", "stream": True})
+    stream = "\n".join(
+        f"<http {json.dumps({'body': 'event: x' + chr(10) + 'data: ' + json.dumps(event) + chr(10) * 2})}"
+        for event in turn("r1", ["a"])
+    )
+    head = json.dumps({"head": "POST /v1/responses HTTP/1.1\r\n\r\n", "body": body})
+    assert {name for _, name in resolved(f">http {head}\n{stream}")} == {"r1"}
+
+
+def long_trace(count: int) -> Iterator[Record]:
+    """``count`` records of turns with 40 deltas each."""
+    yield {"kind": "meta", "trace_version": 1}
+    made: Iterator[Record] = itertools.chain.from_iterable(
+        [
+            {
+                "t": 1.0,
+                "conn": "a",
+                "dir": "c2s",
+                "kind": "text",
+                "text": '{"type":"response.create","input":"x"}',
+            },
+            *(
+                {"t": 1.0, "conn": "a", "dir": "s2c", "kind": "text", "text": json.dumps(event)}
+                for event in turn(f"r{number}", ["word "] * 40)
+            ),
+        ]
+        for number in itertools.count()
+    )
+    yield from itertools.islice(made, count)
+
+
+def test_memory_does_not_grow_with_closed_responses() -> None:
+    def peak(count: int) -> int:
+        spec = Spec(clauses={name: clause(name) for name in REGISTRY})
+        judge = Judge(spec)
+        tracemalloc.start()
+        for number, record in enumerate(long_trace(count), 1):
+            judge.feed(number, record)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    small, large = peak(2_000), peak(20_000)
+    assert large < small * 1.5 + 200_000
+
+
+def test_a_long_trace_is_judged_in_time() -> None:
+    """The goal is 100,000 lines in 5 s; here a tenth of it, with room for a busy machine."""
+    spec = Spec(clauses={name: clause(name) for name in REGISTRY})
+    judge, trace = Judge(spec), list(enumerate(long_trace(10_000), 1))
+    began = time.process_time()
+    for number, record in trace:
+        judge.feed(number, record)
+    assert time.process_time() - began < 1.5
+    assert judge.finish().findings == []
+
+
+def test_literal_traces_say_what_they_cannot_read() -> None:
+    with pytest.raises(ValueError, match="cannot read: nonsense"):
+        records("nonsense")
+
+
+def test_unless_is_judged_by_connection() -> None:
+    spec = Spec(clauses={"RWS-ORD-005": clause("RWS-ORD-005", unless=("APPEND",))})
+    judge = Judge(spec)
+    text = """
+        > {"type":"response.append","input":[]}
+        < {"type":"response.done","response":{"id":"r1"}}
+        @b < {"type":"response.done","response":{"id":"r2"}}
+    """
+    for number, record in lines(text):
+        judge.feed(number, record)
+    assert [finding.conn for finding in judge.finish().findings] == ["b"]
