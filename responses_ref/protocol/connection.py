@@ -91,7 +91,8 @@ class Connection:
         """The connection is up."""
         self.touched = self.now
         self.do(SetDeadline("lifetime", self.now + self.settings.lifetime))
-        self.do(SetDeadline("idle", self.now + self.settings.idle))
+        if self.settings.idle < self.settings.lifetime:  # else the limit comes first, and is told
+            self.do(SetDeadline("idle", self.now + self.settings.idle))
 
     @_input
     def receive(self, text: str) -> None:
