@@ -51,11 +51,12 @@ class _Maker:
 
     def value(self, schema: object, depth: int) -> Any:
         flat = self.flat(schema, depth)
-        for key in ("const", "default"):
-            if key in flat:
-                return flat[key]
+        if "const" in flat:
+            return flat["const"]
         if options := _get(flat, "enum", []):
             return self.random.choice(options)
+        if "default" in flat:
+            return flat["default"]
         kind = _kind(flat)
         return MAKERS[kind](self, flat, depth + 1) if isinstance(kind, str) and kind in MAKERS else {}
 
@@ -68,8 +69,7 @@ class _Maker:
         return reduce(_merge, [*parts, schema], {})
 
     def parts(self, schema: Schema) -> Iterator[object]:
-        if "$ref" in schema:
-            yield _resolve(self.root, schema["$ref"])
+        yield _resolve(self.root, schema.get("$ref"))
         yield from _get(schema, "allOf", [])
         for key in ("anyOf", "oneOf"):
             yield from sorted(_get(schema, key, []), key=lambda branch: _kind(branch) == "null")[:1]

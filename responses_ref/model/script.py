@@ -2,10 +2,10 @@
 
 A script is a text part of a user message that begins with a known ``verb:``;
 the newest one in the context counts.  Each line is ``verb: rest``, where one
-space after the colon belongs to it; spaces and tabs at a line's end and lines of
-nothing else do not count.  What a script cannot mean is refused, never dropped: a line behind
-one that ends the response, a ``next:`` that is not behind a call, a ``reject:``
-behind something already said in its response.
+space after the colon belongs to it; lines of spaces and tabs do not count, and
+neither does a carriage return at a line's end.  What a script cannot mean is
+refused, never dropped: a line behind one that ends the response, a ``next:`` that
+is not behind a call, a ``reject:`` behind something already said in its response.
 
 How far a script has come is the number of tool outputs in the context after its
 message, so a server that loses context is seen to lose it.  Once an assistant
@@ -32,24 +32,24 @@ MAX_SECONDS = 600
 
 TEXT = r"(?P<text>.*)"
 NAME_AND_TEXT = r"[ \t]*(?P<name>[^ \t]+)[ \t]*(?P<text>.*)"
-SECONDS = r"[ \t]*(?P<number>[0-9]{1,3}(?:\.[0-9]{1,9})?)"
+SECONDS = r"[ \t]*(?P<number>[0-9]{1,3}(?:\.[0-9]{1,9})?)[ \t]*"
 
 # Per verb: what follows the colon, as a pattern and in words.
 VERBS: dict[str, tuple[str, str]] = {
     "say": (TEXT, "a text"),
     "call": (NAME_AND_TEXT, "a name and nothing or a JSON object"),
     "custom": (NAME_AND_TEXT, "a name and a text"),
-    "next": ("", "nothing"),
+    "next": (r"[ \t]*", "nothing"),
     "think": (TEXT, "a text"),
     "refuse": (TEXT, "a text"),
-    "tokens": (r"[ \t]*(?P<number>[1-9][0-9]{0,8})", "a whole number from 1"),
+    "tokens": (r"[ \t]*(?P<number>[1-9][0-9]{0,8})[ \t]*", "a whole number from 1"),
     "pause": (SECONDS, f"a number of seconds up to {MAX_SECONDS}"),
     "every": (SECONDS, f"a number of seconds up to {MAX_SECONDS}"),
     "fail": (NAME_AND_TEXT, "a code"),
     "error": (NAME_AND_TEXT, "a code"),
-    "incomplete": (r"[ \t]*(?P<name>max_output_tokens|max_messages|content_filter)", "a known reason"),
+    "incomplete": (r"[ \t]*(?P<name>max_output_tokens|max_messages|content_filter)[ \t]*", "a known reason"),
     "reject": (r"[ \t]*(?P<number>[45][0-9]{2})[ \t]" + NAME_AND_TEXT, "a status from 400 and a code"),
-    "compact": ("", "nothing"),
+    "compact": (r"[ \t]*", "nothing"),
 }
 CALLS = frozenset({"call", "custom"})
 ENDS = frozenset({"fail", "error", "incomplete", "reject"})
@@ -144,8 +144,8 @@ def parse(text: str) -> Script:
         raise _invalid(f"it has more than {MAX_CHARACTERS} characters or {MAX_LINES} lines")
     rows: list[Line] = []
     for number, row in enumerate(text.split("\n"), 1):
-        if row := row.rstrip(" \t\r"):
-            rows.append(_line(number, row, rows[-1].verb if rows else ""))
+        if row.strip(" \t\r"):
+            rows.append(_line(number, row.removesuffix("\r"), rows[-1].verb if rows else ""))
     if sum(row.number for row in rows if row.verb == "tokens") > MAX_TOKENS:
         raise _invalid(f"it asks for more than {MAX_TOKENS} tokens")
     lines = tuple(_joined(rows))
