@@ -117,8 +117,10 @@ def _input(verb: str, tool: Json, random: Generator) -> str:
 
 def _cut(said: list[Element], budget: int | None) -> list[Element]:
     """Stop after ``budget`` tokens (at least 1); an item with more to say ends incomplete."""
+    if budget is None:
+        return said
     tokens = [at for at, one in enumerate(said) if isinstance(one, Piece) and one.text]
-    if budget is None or len(tokens) <= budget:
+    if len(tokens) <= budget:
         return said
     end = tokens[budget - 1] + 1
     whole = isinstance(said[end], ItemDone)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
-from operator import attrgetter
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import attrs
 
@@ -106,8 +105,27 @@ class TimeInfo:
     total_time: float
 
 
+@attrs.frozen
+class Plan(Sequence[Step]):
+    """The steps of a response as two columns, so that many tokens due at once are one slice."""
+
+    offsets: tuple[float, ...]
+    parts: tuple[BatchPart, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Plan: ...
+    def __getitem__(self, index: int | slice) -> Step | Plan:
+        if isinstance(index, slice):
+            return Plan(self.offsets[index], self.parts[index])
+        return Step(self.offsets[index], self.parts[index])
+
+
 Element: TypeAlias = BatchPart | Pause | Every
-Plan: TypeAlias = tuple[Step, ...]
 
 
 def plan(
@@ -121,7 +139,8 @@ def plan(
     queue, prompt = _waits(profile, new_tokens, cached_tokens)
     now, every = queue + prompt, 0.0
     pace = chain([0.0], _gaps(profile, Generator(seed)))
-    steps = []
+    offsets: list[float] = []
+    parts: list[BatchPart] = []
     for element in elements:
         if isinstance(element, Pause):
             now += element.seconds
@@ -130,8 +149,9 @@ def plan(
         else:
             if isinstance(element, Piece) and element.text:
                 now += every or next(pace)
-            steps.append(Step(now, element))
-    return tuple(steps)
+            offsets.append(now)
+            parts.append(element)
+    return Plan(tuple(offsets), tuple(parts))
 
 
 def _waits(profile: Profile, new_tokens: int, cached_tokens: int) -> tuple[float, float]:
@@ -159,10 +179,10 @@ def _gaps(profile: Profile, random: Generator) -> Iterator[float]:
 def time_info(plan: Plan, profile: Profile, new_tokens: int, cached_tokens: int) -> TimeInfo:
     """Say how the time of a plan is spent; pauses count as completion."""
     queue, prompt = _waits(profile, new_tokens, cached_tokens)
-    total = plan[-1].at
+    total = plan.offsets[-1]
     return TimeInfo(queue, prompt, total - queue - prompt, total)
 
 
 def due(plan: Plan, index: int, elapsed: float) -> int:
     """The index after the last step that is due ``elapsed`` seconds after the start."""
-    return bisect_right(plan, elapsed, lo=index, key=attrgetter("at"))
+    return bisect_right(plan.offsets, elapsed, lo=index)

@@ -132,44 +132,43 @@ class Emitter:
 
     def feed(self, parts: Iterable[BatchPart]) -> None:
         """Emit items and pieces; the batch's last word on the response is the caller's."""
-        run: list[str] = []
+        kind, run = "", list[str]()  # neighbouring pieces of one kind travel together
         for part in parts:
-            if isinstance(part, Piece):
-                if run and not self._continues(part):
-                    self._flush(run)
-                self._piece(part, run)
-            else:
-                self._flush(run)
+            if not isinstance(part, Piece):
+                self._say(kind, run)
+                kind, run = "", []
                 self._bracket(part)
-        self._flush(run)
+                continue
+            if part.part != kind:
+                self._say(kind, run)
+                kind, run = part.part, []
+            run.append(part.text)
+        self._say(kind, run)
 
-    def _continues(self, piece: Piece) -> bool:
-        part = self.item and self.item.part
-        return bool(part) and part.kind is PARTS.get(piece.part)  # type: ignore[union-attr]
-
-    def _piece(self, piece: Piece, run: list[str]) -> None:
-        item = self._open_item()
-        if piece.part == "encrypted_content":
-            item.whole += piece.text
-        else:
-            kind = PARTS[piece.part]
-            if item.part is None or item.part.kind is not kind:
-                self._close_part()
-                self._open_part(kind)
-            if piece.text:
-                run.append(piece.text)
-        self.output_tokens += bool(piece.text)
-        self.reasoning_tokens += bool(piece.text) and item.kind == "reasoning"
-
-    def _flush(self, run: list[str]) -> None:
+    def _say(self, kind: str, run: list[str]) -> None:
+        """Emit pieces of one kind: an empty one opens the part at most."""
         if not run:
             return
-        part = self._open_item().part
-        assert part is not None
-        self.state = RESPONSE[self.state, part.template.type]
-        part.texts += run
-        self.out.append(Deltas(part.template, tuple(run), self._take_numbers(len(run))))
-        run.clear()
+        item, texts = self._open_item(), tuple(filter(None, run))
+        self.output_tokens += len(texts)
+        self.reasoning_tokens += len(texts) if item.kind == "reasoning" else 0
+        if kind == "encrypted_content":
+            item.whole += "".join(texts)
+        else:
+            self._deltas(self._part(item, PARTS[kind]), texts)
+
+    def _part(self, item: OpenItem, kind: PartKind) -> OpenPart:
+        if item.part is None or item.part.kind is not kind:
+            self._close_part()
+            self._open_part(kind)
+        assert item.part is not None
+        return item.part
+
+    def _deltas(self, part: OpenPart, texts: tuple[str, ...]) -> None:
+        if texts:
+            self.state = RESPONSE[self.state, part.template.type]
+            part.texts += texts
+            self.out.append(Deltas(part.template, texts, self._take_numbers(len(texts))))
 
     def _take_numbers(self, count: int) -> int:
         first = self.number

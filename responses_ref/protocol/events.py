@@ -58,7 +58,7 @@ class Template:
     type: str
     fields: Mapping[str, Any]
     stream_id: str | None = None
-    head: str = ""
+    head: bytes = b""
 
 
 @attrs.frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import attrs
 
@@ -11,9 +12,10 @@ from responses_ref.protocol.connection import Connection
 from responses_ref.protocol.events import Sendable
 
 from . import routes
+from .framing import frames
 from .http import Request, Responder
 from .session import Rooms, Session, Sink
-from .websocket import WebSocket, frame
+from .websocket import WebSocket
 
 APPEND_BETA = "responses_websockets=2026-02-04"
 
@@ -25,7 +27,7 @@ class FrameSink:
     socket: WebSocket
 
     def send(self, events: Sequence[Sendable]) -> None:
-        self.socket.send(b"".join(frame(text) for event in events for text in codec.encode(event)))
+        self.socket.send(frames(chain.from_iterable(map(codec.encode, events))))
 
     async def drained(self) -> None:
         await self.socket.drained()

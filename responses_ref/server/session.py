@@ -169,12 +169,12 @@ class Session:
         """Hand over all that is due, against offsets from one start, so lateness never adds up."""
         start, index = trio.current_time(), 0
         while index < len(plan):
-            at = start + plan[index].at
+            at = start + plan.offsets[index]
             if at > trio.current_time():
                 await self.rooms.timers.wheel.until(at)
             ready = due(plan, index, trio.current_time() - start)
             ready = min(max(ready, index + 1), index + BURST)
-            batch = [step.part for step in plan[index:ready]]
+            batch = plan.parts[index:ready]
             index = ready
             self.feed(self.core.model, turn, batch)
             await self.sink.drained()

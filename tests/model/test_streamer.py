@@ -12,6 +12,7 @@ from responses_ref.model.streamer import (
     PROFILES,
     Every,
     Pause,
+    Plan,
     Profile,
     Step,
     TimeInfo,
@@ -59,7 +60,7 @@ def test_a_plan_holds_the_parts_in_their_order():
     elements = [Pause(1), START, TOKEN, EMPTY, Every(1), END, FINISHED]
     parts = [step.part for step in plan(elements, PROFILES["instant"], 0, 0, 1)]
     assert parts == [START, TOKEN, EMPTY, END, FINISHED]
-    assert plan([FINISHED], PROFILES["instant"], 0, 0, 1) == (Step(0, FINISHED),)
+    assert plan([FINISHED], PROFILES["instant"], 0, 0, 1) == Plan((0,), (FINISHED,))
 
 
 def test_instant_takes_no_time_but_that_of_the_script():
@@ -151,12 +152,13 @@ def test_what_is_due_by_now():
 
 @given(st.lists(st.floats(0, 9), max_size=20).map(sorted), st.floats(0, 10), st.integers(0, 20))
 def test_due_is_what_a_walk_finds(at, now, index):
-    steps = tuple(Step(one, FINISHED) for one in at)
+    steps = Plan(tuple(at), (FINISHED,) * len(at))
     index = min(index, len(steps))
     walked = index
     while walked < len(steps) and steps[walked].at <= now:
         walked += 1
     assert due(steps, index, now) == walked
+    assert list(steps) == [Step(one, FINISHED) for one in at]
 
 
 @pytest.mark.parametrize("name", PROFILES)
