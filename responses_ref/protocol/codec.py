@@ -27,7 +27,7 @@ from . import items
 from .errors import Problem, Refused, problem
 from .events import Deltas, Sendable
 from .items import Content, Item, Message, OtherItem, OtherPart, Part
-from .resource import Create, Json, Response, Usage
+from .resource import Create, Json, Response, Strings, Usage, missing_or_wrong
 
 MAX_NESTING = 64
 MAX_NUMBER = 2**53  # beyond it, not every language reads the number as sent
@@ -213,10 +213,16 @@ def _tuple(raw: Any, kind: Any) -> Any:
     return tuple(converter.structure(_sequence(raw), element))
 
 
-for _cls in items.PARTS:
-    _register(_cls)
+def _strings(raw: Any, _: object) -> Any:
+    return converter.structure(_fields(raw), dict[str, str])
+
+
+# A class takes the hooks that are there when it is registered: so the general ones come first.
 converter.register_structure_hook_func(lambda kind: cast(Any, get_origin(kind)) is tuple, _tuple)
 converter.register_structure_hook_func(lambda kind: kind == Json, lambda raw, _: _fields(raw))
+converter.register_structure_hook_func(lambda kind: kind == Strings, _strings)
+for _cls in items.PARTS:
+    _register(_cls)
 converter.register_structure_hook_func(lambda kind: kind == Part, _part)
 converter.register_structure_hook_func(lambda kind: kind == str | Content, _output)
 for _cls in items.ITEMS:
@@ -240,7 +246,7 @@ def create(raw: Mapping[str, Any]) -> Create:
     if isinstance(text := sent.get("input"), str):
         sent["input"] = [{"type": "message", "role": "user", "content": text}]  # RWS-CRE-003
     if isinstance(conversation := sent.get("conversation"), dict):
-        sent["conversation"] = conversation.get("id", conversation)
+        sent["conversation"] = _identity(conversation)
     try:
         value = converter.structure(sent, Create)
     except cattrs.BaseValidationError as error:
@@ -248,6 +254,12 @@ def create(raw: Mapping[str, Any]) -> Create:
     if fault := value.fault():
         raise Refused(fault)
     return value
+
+
+def _identity(conversation: Mapping[str, Any]) -> str:
+    if not isinstance(identity := conversation.get("id"), str):
+        raise Refused(missing_or_wrong(conversation, "id", "conversation.id"))
+    return identity
 
 
 def _why(error: BaseException, path: str) -> Problem:
@@ -266,7 +278,7 @@ def _why(error: BaseException, path: str) -> Problem:
 
 def _step(note: object) -> str:
     if isinstance(note, IterableValidationNote):
-        return f"[{note.index}]"
+        return f"[{note.index}]" if isinstance(note.index, int) else f".{note.index}"
     return f".{note.name}" if isinstance(note, AttributeValidationNote) else ""
 
 

@@ -35,14 +35,13 @@ from .actions import (
 from .batch import BatchPart, Failed, Finished
 from .cache import Cache, Node, Prepared
 from .emitter import ENCRYPTED, Emitter, Ids
-from .errors import Problem, Refused, problem
+from .errors import MAX_QUOTED, Problem, Refused, problem
 from .events import Event
 from .items import Item
 from .lanes import NAME, SERVER_ERROR, Lanes, Outcome, Steer, Turn
 from .resource import Create, Response, echo
 from .settings import Settings
 
-MAX_QUOTED = 256  # characters of a peer's own value that an error repeats
 MAX_REMEMBERED = 1024  # ids of ended responses, so that a late steer gets the right refusal
 
 
@@ -181,7 +180,7 @@ class Connection:
 
     def _allowed(self, create: Create) -> None:
         if not self.settings.serves(create.model):
-            raise Refused(problem("model_not_found", model=create.model[:MAX_QUOTED]))
+            raise Refused(problem("model_not_found", model=create.model))
         if create.warm_up and not self.settings.offers("warm"):  # RWS-WRM-010
             raise Refused(problem("unsupported_parameter", param="generate", why="cannot be false here"))
 
@@ -193,7 +192,7 @@ class Connection:
         turn.parent, turn.found = turn.parent or node, items or {}
         wanted = turn.asked.previous_response_id
         if turn.parent is None and wanted is not None:
-            return self.refuse_turn(turn, problem("previous_response_not_found", id=wanted[:MAX_QUOTED]))
+            return self.refuse_turn(turn, problem("previous_response_not_found", id=wanted))
         self._bind(turn)
 
     def _bind(self, turn: Turn) -> None:

@@ -14,6 +14,7 @@ import attrs
 
 INVALID = "invalid_request_error"
 OVERLOADED = "service_unavailable_error"
+MAX_QUOTED = 256  # characters of a peer's own value that an error repeats
 
 
 @attrs.frozen
@@ -121,5 +122,6 @@ CATALOGUE: dict[str, Entry] = {
 def problem(code: str, **arguments: object) -> Problem:
     """Build the problem ``code`` from its row, filling in the named arguments."""
     entry = CATALOGUE[code]
-    param = entry.param.format(**arguments) if entry.param else None
-    return Problem(entry.status, entry.type, code, entry.message.format(**arguments), param, entry.headers)
+    quoted = {name: str(value)[:MAX_QUOTED] for name, value in arguments.items()}
+    param = entry.param.format(**quoted) if entry.param else None
+    return Problem(entry.status, entry.type, code, entry.message.format(**quoted), param, entry.headers)

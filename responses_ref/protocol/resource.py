@@ -12,6 +12,7 @@ from .errors import Problem, problem
 from .items import Item
 
 Json: TypeAlias = Mapping[str, Any]
+Strings: TypeAlias = Mapping[str, str]
 
 
 @attrs.frozen
@@ -43,7 +44,7 @@ class Create:
     text: Json = MappingProxyType({})
     reasoning: Json = MappingProxyType({})
     include: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = MappingProxyType({})
+    metadata: Strings = MappingProxyType({})
     conversation: str | None = None
     context_management: tuple[Json, ...] = ()
     service_tier: str | None = None
@@ -57,7 +58,7 @@ class Create:
     @property
     def parent_id(self) -> str | None:
         """The key of the context this create goes on from: a response or a conversation."""
-        return self.previous_response_id or self.conversation
+        return self.conversation if self.previous_response_id is None else self.previous_response_id
 
     @property
     def warm_up(self) -> bool:
@@ -138,13 +139,13 @@ def _tools(create: Create) -> Problem | None:
         needed = ("type", "name") if tool.get("type") in ("function", "custom") else ("type",)
         for name in needed:
             if not isinstance(tool.get(name), str):
-                return _missing_or_wrong(tool, name, f"tools[{index}].{name}")
+                return missing_or_wrong(tool, name, f"tools[{index}].{name}")
         if tool["type"] == "function" and not isinstance(tool.get("parameters") or {}, dict):
             return problem("invalid_type", param=f"tools[{index}].parameters", expected="an object")
     return None
 
 
-def _missing_or_wrong(owner: Json, name: str, path: str) -> Problem:
+def missing_or_wrong(owner: Json, name: str, path: str) -> Problem:
     if owner.get(name) is None:
         return problem("missing_required_parameter", param=path)
     return problem("invalid_type", param=path, expected="a string")
@@ -161,8 +162,8 @@ def _tool_choice(create: Create) -> Problem | None:
     if not isinstance(choice, dict):
         return problem("invalid_type", param="tool_choice", expected="a string or an object")
     if not isinstance(choice.get("type"), str):
-        return _missing_or_wrong(choice, "type", "tool_choice.type")
-    known = {tool.get("name") for tool in create.tools}
+        return missing_or_wrong(choice, "type", "tool_choice.type")
+    known = [tool.get("name") for tool in create.tools]
     if choice["type"] in ("function", "custom") and choice.get("name") not in known:
         return problem("invalid_value", param="tool_choice", why="it names no tool of this request")
     return None

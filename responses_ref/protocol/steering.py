@@ -23,7 +23,7 @@ from . import codec
 from .actions import CancelModel, Send
 from .batch import BatchPart, ItemDone, ItemStarted
 from .cache import Node
-from .errors import INVALID, Refused
+from .errors import INVALID, MAX_QUOTED, Refused
 from .events import Event
 from .items import OUTPUT_OF, FunctionCall, InputText, Item, Message, OtherPart
 from .lanes import Outcome, Steer, Turn
@@ -201,7 +201,7 @@ def _failed(
     """``response.steer.failed``: numbered with its target while that runs, 0 without one (RWS-STR-009)."""
     identity = {"id": steer_id} if steer_id else {}
     steer = {**identity, "previous_response_id": target, "input": value}
-    message = MESSAGES[code].format(id=str(target)[:256])
+    message = MESSAGES[code].format(id=str(target)[:MAX_QUOTED])
     fields = {"steer": steer, "error": {"type": INVALID, "code": code, "message": message}}
     if turn is not None and turn.created and turn.live.response.id == target:
         turn.live.aside("response.steer.failed", **fields)
