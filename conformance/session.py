@@ -44,6 +44,7 @@ class Patience:
     now: float = 5.0
     in_vain: float = 0.0  # seconds waited for nothing since the server last spoke
     total_in_vain: float = 0.0
+    close: float = CLOSE_SECONDS  # how long to wait for the answer to our Close at the end of a case
 
     def late(self, seconds: float) -> None:
         self.in_vain += seconds
@@ -123,7 +124,7 @@ class Session:
             wire = await self.fresh_wire(name)
             await wire.ask({})
         if wire.state == "asked":
-            head = await self.handshake(wire, self.patience.whole)
+            head = await self.handshake(wire, self.patience.now)
             if head.status != 101:
                 raise Broken(f"the handshake was answered with {head.status}")
             if fault := wire.fault_of_handshake(head):
@@ -146,9 +147,11 @@ class Session:
 
     async def finish(self) -> None:
         """Close what is open; what the server still sends is recorded."""
-        seconds = min(CLOSE_SECONDS, self.patience.now)
+        seconds = self.patience.close
         async with trio.open_nursery() as nursery:
             for wire in self.wires.values():
                 nursery.start_soon(wire.finish, seconds)
+        if any(wire.deaf for wire in self.wires.values()):
+            self.patience.close = max(0.05, self.patience.close / 2)
         for web in self.webs.values():
             await trio.aclose_forcefully(web.stream)

@@ -24,13 +24,13 @@ class Memory:
 
 
 class Part(Memory):
-    """A text that comes in deltas: a content part, a summary part, reasoning text, arguments or input."""
+    """A text that comes in deltas: a content part, a summary part, arguments or input."""
 
     __slots__ = ("added", "body", "closed", "deltas", "done", "index", "kind")
 
     def __init__(self, kind: str, index: int) -> None:
         super().__init__()
-        self.kind = kind  # "content", "summary", "reasoning", "arguments", "input"
+        self.kind = kind  # "content", "summary", "arguments", "input"
         self.index = index
         self.body: Any = None  # the `part` of the event that added it
         self.added = False

@@ -18,13 +18,17 @@ class Unreachable(Exception):
 
 @attrs.frozen
 class Endpoint:
-    """How a target is addressed. ``root`` is the API root: ``/v1`` of ``/v1/responses``."""
+    """How a target is addressed. ``root`` is the API root: ``/v1`` of ``/v1/responses``.
+
+    ``other_key`` is a second valid key, of somebody else.
+    """
 
     host: str = "localhost"
     path: str = "/v1/responses"
     root: str = "/v1"
     key: str | None = None
     model: str = "scripted"
+    other_key: str | None = None
 
     def resolve(self, path: str) -> str:
         """A path of a transcript: what begins with ``/v1`` is relative to the API root."""
@@ -56,7 +60,10 @@ class Address:
 
 
 def parse_url(url: str, key: str | None = None, model: str = "scripted") -> tuple[Address, Endpoint]:
-    """``ws://``, ``wss://``, ``http://`` or ``https://``; without a path, ``/v1/responses``."""
+    """``ws://``, ``wss://``, ``http://`` or ``https://``; without a path, ``/v1/responses``.
+
+    ``key`` may hold two keys, joined by a comma.
+    """
     parts = urlsplit(url if "://" in url else f"ws://{url}")
     if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname:
         raise UsageError(f"{url!r} is no ws:// or wss:// URL")
@@ -69,7 +76,10 @@ def parse_url(url: str, key: str | None = None, model: str = "scripted") -> tupl
     root = path.removesuffix("/responses") if path.endswith("/responses") else "/v1"
     host = parts.netloc.rpartition("@")[2]
     full = f"{path}?{parts.query}" if parts.query else path
-    return Address(parts.hostname, port, secure), Endpoint(host, full, root, key, model)
+    first, _, other = (key or "").partition(",")
+    return Address(parts.hostname, port, secure), Endpoint(
+        host, full, root, first or None, model, other or None
+    )
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ import attrs
 import h11
 import trio
 
-from conformance.target import Endpoint
+from conformance.target import Endpoint, Unreachable
 from conformance.trace import Recorder, redact
 
 HEAD_LIMIT: Final = 256 * 1024
@@ -30,17 +30,25 @@ class Head:
 
 def request_headers(endpoint: Endpoint, options: dict[str, Any], standard: Headers) -> Headers:
     """The headers of a request: the standard ones, the key, and what ``options`` says (section 3.3)."""
-    auth = options.get("auth", True)
     headers = [("Host", endpoint.host), *standard]
-    if auth == "wrong":
-        headers.append(("Authorization", "Bearer wrong-key"))
-    elif auth and endpoint.key:
-        headers.append(("Authorization", f"Bearer {endpoint.key}"))
+    key = _key(endpoint, options.get("auth", True))
+    if key:
+        headers.append(("Authorization", f"Bearer {key}"))
     for name, value in options.get("headers", {}).items():
         headers = [(key, kept) for key, kept in headers if key.lower() != name.lower()]
         if value is not None:
             headers += [(name, str(one)) for one in (value if isinstance(value, list) else [value])]
     return headers
+
+
+def _key(endpoint: Endpoint, auth: Any) -> str | None:
+    if auth == "wrong":
+        return "wrong-key"
+    if auth == "other":
+        if endpoint.other_key is None:
+            raise Unreachable("the case needs a second API key (two keys, joined by a comma)")
+        return endpoint.other_key
+    return endpoint.key if auth else None
 
 
 def request_head(method: str, path: str, headers: Headers) -> str:

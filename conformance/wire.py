@@ -70,6 +70,7 @@ class Wire:
         self.ended: Ended | None = None
         self.seen_in_progress: set[str] = set()
         self.unanswered = 0  # creates of the default lane that nothing has come back for
+        self.deaf = False  # our Close was not answered
         self._key = base64.b64encode(os.urandom(16)).decode()
         self._frames = raw.FrameReader()
         self._parts: list[bytes] = []
@@ -293,6 +294,7 @@ class Wire:
             with trio.move_on_after(seconds):
                 await self.close()
                 await self.until(lambda: self.ended is not None, math.inf)
+            self.deaf = self.ended is None
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(self.stream)
 

@@ -19,7 +19,10 @@ from conformance.tables import ArrayOf, Choice, ErrorRow, Field, Literal, MapOf,
 
 @attrs.frozen
 class Fault:
-    """What does not fit; ``clauses`` is empty where the using table's own clauses apply."""
+    """What does not fit; ``clauses`` is empty where the using table's own clauses apply.
+
+    An empty ``what`` is no fault: it says that the table of those clauses was looked at.
+    """
 
     clauses: tuple[str, ...]
     path: str
@@ -86,9 +89,10 @@ class Shapes:
                 if type(inner) in quick[field.name]:
                     continue
                 _check_field(field, test, inner, f"{path}.{field.name}" if path else field.name, found)
-            faults += [
-                fault if fault.clauses or not own else attrs.evolve(fault, clauses=own) for fault in found
-            ]
+            if own:
+                found = [fault if fault.clauses else attrs.evolve(fault, clauses=own) for fault in found]
+                found.append(Fault(own, path, ""))
+            faults += found
 
         def whole(value: Any, path: str, faults: Faults) -> None:
             if isinstance(value, dict):
@@ -152,7 +156,7 @@ class Shapes:
         faults: Faults = []
         if check is not None:
             check(body, "", faults)
-        return [f"{fault.path}: {fault.what}" for fault in faults]
+        return [f"{fault.path}: {fault.what}" for fault in faults if fault.what]
 
     def _error(self, event: Event) -> list[tuple[str, str | None]]:
         row = self._errors.get(str(event.get("error", "code")))
@@ -238,7 +242,8 @@ def _choice(kind: Choice, checks: list[Check]) -> Check:
         for option, test in zip(kind.options, checks, strict=True):
             tried: Faults = []
             test(value, path, tried)
-            if not tried:
+            if not any(fault.what for fault in tried):
+                faults += tried
                 return
             # A named object tells more precisely what is wrong than "none of these".
             if isinstance(value, dict) and isinstance(option, Named):
@@ -252,7 +257,9 @@ def _verdicts(clauses: Iterable[str], faults: Faults, kind: str) -> list[tuple[s
     told: dict[str, str | None] = dict.fromkeys(clauses)
     for fault in faults:
         for clause in fault.clauses or tuple(clauses):
-            told[clause] = told.get(clause) or f"{kind}: {fault.path} {fault.what}"
+            told.setdefault(clause, None)
+            if fault.what and not told[clause]:
+                told[clause] = f"{kind}: {fault.path} {fault.what}"
     return list(told.items())
 
 

@@ -62,7 +62,7 @@ def test_an_event_belongs_to_the_response_that_it_names_else_to_its_item_else_to
         > {"type":"response.create","stream_id":"x"}
         < {"type":"response.created","response":{"id":"r1"}}
         < {"type":"response.created","response":{"id":"r2"},"stream_id":"x"}
-        < {"type":"response.output_item.added","output_index":0,"item":{"id":"m2","type":"message"}}
+        < {"type":"response.output_item.added","stream_id":"x","item":{"id":"m2","type":"message"}}
         < {"type":"response.output_text.delta","item_id":"m2","output_index":0,"content_index":0,"delta":"a"}
         < {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}
         < {"type":"response.completed","response":{"id":"r2"}}

@@ -1,0 +1,92 @@
+"""``responses-conformance``: judge a server, a recording, the text itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from conformance import __version__, commands
+from conformance.places import SpecError
+from conformance.target import UsageError
+
+USAGE: Final = 2
+HARNESS: Final = 4
+
+if TYPE_CHECKING:
+    Parsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def _run(parsers: Parsers) -> None:
+    add = parsers.add_parser(
+        "run", help="judge a server (without URL: the reference server inside)"
+    ).add_argument
+    add("url", nargs="?", help="ws://HOST:PORT/v1/responses")
+    add(
+        "--profiles",
+        metavar="LIST",
+        help="core,warm,… (default: of the features file, else core; inside: all)",
+    )
+    add(
+        "--model", metavar="NAME", help="a real model answers under this name: only what needs no script runs"
+    )
+    add("--features", metavar="FILE", help="what the target offers (TOML)")
+    add("--api-key-env", metavar="NAME", help="environment variable that holds the API key")
+    add("--known-failures", metavar="FILE", help="what may fail: lines of `GLOB  # reason`")
+    add("-k", dest="glob", metavar="GLOB", help="only clauses or cases with such an id")
+    add("--jobs", type=int, default=None, metavar="N", help="cases side by side (default 1; inside: 4)")
+    add("--report", metavar="DIR", help="write report.json, .md, .html, badge.json and traces there")
+    add("--junit", metavar="FILE", help="write JUnit XML")
+    add("--json", action="store_true", help="print the report as JSON instead of text")
+
+
+def _judge(parsers: Parsers) -> None:
+    add = parsers.add_parser("judge", help="judge recorded traffic").add_argument
+    add("trace", metavar="TRACE.jsonl")
+    add("--json", action="store_true", help="print the findings as JSON")
+
+
+def _list(parsers: Parsers) -> None:
+    add = parsers.add_parser("list", help="list the clauses and what judges them").add_argument
+    add("--json", action="store_true")
+
+
+# command -> (adds its parser, runs it)
+COMMANDS: Final[dict[str, tuple[Callable[[Parsers], None], Callable[[argparse.Namespace], int]]]] = {
+    "run": (_run, commands.run),
+    "judge": (_judge, commands.judge),
+    "list": (_list, commands.list_clauses),
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(prog="responses-conformance", description=__doc__)
+    out.add_argument("--version", action="version", version=__version__)
+    parsers = out.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add, _ in COMMANDS.values():
+        add(parsers)
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; leaves by SystemExit with its exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        code = COMMANDS[options.command][1](options)
+    except UsageError as exc:
+        print(f"responses-conformance: {exc}", file=sys.stderr)
+        code = USAGE
+    except SpecError as exc:
+        print(f"the specification cannot be read:\n{exc}", file=sys.stderr)
+        code = HARNESS
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""What the commands do: each takes the parsed options and gives an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from conformance import judge as judging
+from conformance import trace
+from conformance.invariants import REGISTRY
+from conformance.known import Known, read_known
+from conformance.offer import Features, Foreign, Offer, read_features, read_profiles
+from conformance.report import write
+from conformance.report.data import Report, build
+from conformance.specdoc import Spec, load
+from conformance.suite import CaseResult, Run, Suite, narrow
+from conformance.target import UsageError, parse_url
+from conformance.transcript import Case
+from conformance.verdict import Result, Selection, exit_code, judge_all
+
+OWN_JOBS: Final = 4
+
+
+def run(options: argparse.Namespace) -> int:
+    """``run``: play the cases against a server, write the reports, print the sum."""
+    spec = load()
+    try:
+        cases, only = narrow(spec, options.glob)
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
+    known = read_known(Path(options.known_failures), spec) if options.known_failures else []
+    progress = Progress(len(cases))
+    report, run, results = trio.run(_run, options, spec, cases, only, known, progress)
+    progress.clear()
+    if options.report:
+        write.directory(Path(options.report), report, run)
+    if options.junit:
+        write.junit(Path(options.junit), report)
+    if options.json:
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+    else:
+        print(write.console(report))
+    return exit_code(results)
+
+
+async def _run(
+    options: argparse.Namespace,
+    spec: Spec,
+    cases: list[Case],
+    only: frozenset[str] | None,
+    known: list[Known],
+    progress: Progress,
+) -> tuple[Report, Run, list[Result]]:
+    async with trio.open_nursery() as nursery:
+        offer = _offer(options, nursery)
+        features = offer.features
+        selection = Selection(profiles=features.profiles, scripted=features.scripted, only=only)
+        jobs = options.jobs or (OWN_JOBS if offer.own_servers else 1)
+        run = await Suite(spec, offer, selection, jobs=jobs, progress=progress).play(cases)
+        nursery.cancel_scope.cancel()
+    results = judge_all(spec, run.ledger, selection, known)
+    return build(results, run, features, offer.name, features.profiles), run, results
+
+
+def _offer(options: argparse.Namespace, nursery: trio.Nursery) -> Offer:
+    """The target that the options name: a URL, or the reference server inside."""
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageError("--jobs needs a number from 1")
+    if options.url is None:
+        for name in ("features", "model", "api_key_env"):
+            if getattr(options, name):
+                raise UsageError(f"--{name.replace('_', '-')} needs a URL")
+        from conformance.embedded import Embedded, landed
+
+        profiles = read_profiles(options.profiles) if options.profiles else landed()
+        return Embedded(Features(profiles=profiles), nursery)
+    parse_url(options.url)
+    features = read_features(Path(options.features)) if options.features else Features()
+    if options.profiles:
+        features = attrs.evolve(features, profiles=read_profiles(options.profiles))
+    if options.model:
+        features = attrs.evolve(features, model=options.model, scripted=False)
+    return Foreign(options.url, features, _key(options.api_key_env))
+
+
+def _key(variable: str | None) -> str | None:
+    if not variable:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        raise UsageError(f"the environment variable {variable} is empty or not set")
+    return key
+
+
+class Progress:
+    """One line that is written over, on a terminal only."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.count, self.bad = total, 0, 0
+        self.shown = sys.stderr.isatty()
+
+    def __call__(self, result: CaseResult) -> None:
+        self.count += 1
+        self.bad += result.state != "ran"
+        if self.shown:
+            text = f"{self.count}/{self.total} cases, {self.bad} not played to their end: {result.case.id}"
+            print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+# --- judge ------------------------------------------------------------------------------------------
+
+
+def judge(options: argparse.Namespace) -> int:
+    """``judge``: the invariants over anybody's recording, streamed."""
+    spec = load()
+    try:
+        with open(options.trace, encoding="utf-8", errors="surrogateescape") as lines:
+            found = judging.judge(spec, trace.read(lines))
+    except OSError as exc:
+        raise UsageError(f"{options.trace}: {exc.strerror}") from None
+    if not found.records:
+        raise UsageError(f"{options.trace}: no record of a trace in it")
+    print(json.dumps(_judgement(found), indent=1) if options.json else _findings(spec, found))
+    must = any(spec.clauses[name].must for name in found.broken)
+    return 1 if must else 0
+
+
+def _judgement(found: judging.Judgement) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "records": found.records,
+        "findings": [attrs.asdict(one) for one in sorted(found.findings, key=lambda one: one.line)],
+        "held": dict(sorted(found.held.items())),
+        "broken": dict(sorted(found.broken.items())),
+        "unreadable": [{"line": line, "why": why} for line, why in found.unreadable],
+    }
+
+
+def _findings(spec: Spec, found: judging.Judgement) -> str:
+    out = [f"line {line}: not a record: {why}" for line, why in found.unreadable[: judging.KEPT]]
+    for one in sorted(found.findings, key=lambda one: (one.line, one.clause)):
+        mark = "" if spec.clauses[one.clause].must else " (SHOULD)"
+        out.append(f"line {one.line}: {one.clause}{mark} [{one.conn}]: {one.detail}")
+    for clause, count in sorted(found.broken.items()):
+        out.append(f"{clause} broken {count} times: {spec.clauses[clause].text}")
+    held = len(found.held.keys() - found.broken.keys())
+    out.append(f"{found.records} records: {held} clauses held, {len(found.broken)} broken")
+    return "\n".join(out)
+
+
+# --- list -------------------------------------------------------------------------------------------
+
+
+def list_clauses(options: argparse.Namespace) -> int:
+    """``list``: every clause with its fields, the cases and the invariants that judge it."""
+    spec = load()
+    rows = [_row(spec, name) for name in spec.clauses]
+    if options.json:
+        print(json.dumps({"schema_version": 1, "clauses": rows}, indent=1, ensure_ascii=False))
+        return 0
+    for row in rows:
+        judged = f"{len(row['cases'])} cases, {row['invariants']} invariants"
+        head = f"{row['id']}  {row['keyword']:<10} {row['profile']:<13} {row['role']:<6}"
+        print(f"{head} {judged if row['testable'] else row['test']}\n    {row['text']}")
+    print(f"{len(rows)} clauses, {len(spec.cases)} cases")
+    return 0
+
+
+def _row(spec: Spec, name: str) -> dict[str, Any]:
+    clause = spec.clauses[name]
+    shapes = sum(name in table.clauses for table in spec.tables)
+    shapes += sum(name in row.clauses for row in spec.errors)
+    return {
+        "id": name,
+        "keyword": clause.keyword,
+        "profile": clause.profile,
+        "role": clause.role,
+        "test": clause.test,
+        "reason": clause.reason,
+        "provenance": clause.provenance,
+        "since": clause.since,
+        "place": str(clause.place),
+        "text": clause.text,
+        "testable": clause.testable,
+        "cases": [case.id for case in spec.cases.values() if name in case.covers],
+        "invariants": len(REGISTRY.get(name, ())) + shapes,
+    }

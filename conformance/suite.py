@@ -1,0 +1,222 @@
+"""A run: which cases a target can take, playing them, judging their traces, one ledger for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import attrs
+import trio
+
+from conformance.judge import Judge, Judgement
+from conformance.offer import Config, Needs, Offer, Unavailable, needs_of
+from conformance.runner import run_case
+from conformance.session import Outcome, Patience
+from conformance.specdoc import Spec
+from conformance.target import Target, Unreachable
+from conformance.trace import Record
+from conformance.transcript import Case
+from conformance.verdict import Evidence, Ledger, Selection
+
+# Seconds of waiting in vain, with not a word from the server in between, after which a run gives up.
+GIVE_UP_SECONDS: Final = 20.0
+# What is kept of a record after it was judged.
+KEPT_TEXT: Final = 4000
+KEPT_RECORDS: Final = 400
+
+Progress = Callable[["CaseResult"], None]
+
+
+@attrs.define
+class CaseResult:
+    """What became of one case. ``state`` is ran, broken-off, skipped or harness-error."""
+
+    case: Case
+    state: str
+    reason: str = ""
+    seconds: float = 0.0
+    records: list[Record] = attrs.Factory(list)
+    dropped: int = 0
+
+
+@attrs.define
+class Run:
+    """Everything that a run found out."""
+
+    ledger: Ledger = attrs.Factory(Ledger)
+    cases: dict[str, CaseResult] = attrs.Factory(dict)
+    event_types: Counter[str] = attrs.Factory(Counter)
+    error_codes: Counter[str] = attrs.Factory(Counter)
+    notes: list[str] = attrs.Factory(list)
+
+
+def narrow(spec: Spec, glob: str | None) -> tuple[list[Case], frozenset[str] | None]:
+    """The cases, and the clauses to look at, that ``-k`` leaves; raises ValueError if it names nothing."""
+    if glob is None:
+        return list(spec.cases.values()), None
+    clauses = {name for name in spec.clauses if fnmatchcase(name, glob)}
+    cases = [
+        case
+        for case in spec.cases.values()
+        if fnmatchcase(case.id, glob) or clauses.intersection(case.covers)
+    ]
+    if not clauses:
+        clauses = {name for case in cases for name in case.covers}
+    if not clauses and not cases:
+        raise ValueError(f"-k {glob} names no clause and no case")
+    return cases, frozenset(clauses)
+
+
+def applies(spec: Spec, case: Case, selection: Selection) -> bool:
+    """Whether a case has anything to say about what is selected."""
+    needs = needs_of(case)
+    missing = needs.profiles - selection.profiles
+    present = (needs.without & selection.profiles) - needs.switched_off
+    watched = any(selection.skips(spec.clauses[name]) is None for name in case.covers if name in spec.clauses)
+    return watched and not missing and not present
+
+
+class Suite:
+    """One run over a target."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        offer: Offer,
+        selection: Selection,
+        *,
+        jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> None:
+        self.spec, self.offer, self.selection = spec, offer, selection
+        self.jobs = max(1, jobs)
+        self.progress = progress or (lambda _: None)
+        self.run = Run()
+        self.patience = Patience()
+        self.given_up: str | None = None
+
+    async def play(self, cases: Iterable[Case]) -> Run:
+        """Play all that apply, and judge them."""
+        groups: dict[Config, list[Case]] = {}
+        for case in cases:
+            if not applies(self.spec, case, self.selection):
+                continue
+            needs = needs_of(case)
+            if needs.scripted and not self.selection.scripted:
+                self.skip(case, "it needs the scripted model")
+            else:
+                groups.setdefault(needs.config, []).append(case)
+        await self.play_groups(groups)
+        return self.run
+
+    async def play_groups(self, groups: dict[Config, list[Case]]) -> None:
+        if not self.offer.own_servers:
+            for config, cases in groups.items():
+                await self.group(config, cases)
+            return
+        async with trio.open_nursery() as nursery:
+            for config, cases in groups.items():
+                nursery.start_soon(self.group, config, cases)
+
+    async def group(self, config: Config, cases: list[Case]) -> None:
+        """The cases of one configuration, ``jobs`` at a time."""
+        waiting = list(reversed(cases))
+
+        async def work() -> None:
+            while waiting:
+                await self.one(config, waiting.pop())
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(self.jobs, len(cases))):
+                nursery.start_soon(work)
+
+    async def one(self, config: Config, case: Case) -> None:
+        if self.given_up:
+            self.skip(case, self.given_up)
+            return
+        try:
+            target = await self.offer.target(config)
+        except Unavailable as exc:
+            self.skip(case, str(exc))
+            return
+        except Unreachable as exc:
+            self.given_up = str(exc)
+            self.skip(case, str(exc))
+            return
+        self.take(await self.play_case(case, target), needs_of(case))
+        if self.patience.in_vain > GIVE_UP_SECONDS:
+            self.given_up = f"given up: the server said nothing for {GIVE_UP_SECONDS:.0f} s of waiting"
+
+    async def play_case(self, case: Case, target: Target) -> Outcome:
+        """A case; a fault of the suite itself ends in a harness error of that case only."""
+        try:
+            return await run_case(case, target, self.patience)
+        except Exception as exc:  # the firewall of a run: whatever a server does, the others are judged
+            return Outcome(case, harness_error=f"{type(exc).__name__}: {exc}")
+
+    # --- taking results -----------------------------------------------------------------------------
+
+    def skip(self, case: Case, reason: str) -> None:
+        for name in case.covers:
+            self.run.ledger.of(name).skipped.append(Evidence(case.id, reason))
+        self.done(CaseResult(case, "skipped", reason))
+
+    def take(self, outcome: Outcome, needs: Needs) -> None:
+        """Enter an outcome, and what the invariants say of its trace."""
+        case, ledger = outcome.case, self.run.ledger
+        judged = {one.clause for one in outcome.observations}
+        for one in outcome.observations:
+            evidence = Evidence(case.id, one.detail, one.line, one.record, kind=one.kind)
+            tally = ledger.of(one.clause)
+            (tally.held if one.ok else tally.faults).append(evidence)
+        judged |= self.judge(outcome, needs)
+        reason = outcome.harness_error or outcome.broken
+        for name in set(case.covers) - judged if reason else ():
+            tally = ledger.of(name)
+            where = tally.harness if outcome.harness_error else tally.broken_off
+            where.append(Evidence(case.id, str(reason), outcome.broken_line, len(outcome.records) - 1))
+        state = "harness-error" if outcome.harness_error else "broken-off" if outcome.broken else "ran"
+        kept = [shorten(record) for record in outcome.records[:KEPT_RECORDS]]
+        dropped = len(outcome.records) - len(kept)
+        self.done(CaseResult(case, state, reason or "", outcome.seconds, kept, dropped))
+
+    def judge(self, outcome: Outcome, needs: Needs) -> set[str]:
+        """The invariants over the trace of a case; gives the clauses that they judged."""
+        one = Judge(self.spec)
+        for line, record in enumerate(outcome.records):
+            one.feed(line, record)
+        found: Judgement = one.finish()
+        self.run.event_types += found.event_types
+        self.run.error_codes += found.error_codes
+        judged = set()
+        for clause in found.held.keys() | found.broken.keys():
+            if self.spec.clauses[clause].profile in needs.switched_off:
+                continue
+            judged.add(clause)
+            tally = self.run.ledger.of(clause)
+            if not found.broken[clause]:
+                tally.held.append(Evidence(outcome.case.id, ""))
+        for finding in found.findings:
+            if finding.clause in judged:
+                evidence = Evidence(
+                    outcome.case.id, finding.detail, 0, finding.line, finding.conn, finding.kind
+                )
+                self.run.ledger.of(finding.clause).faults.append(evidence)
+        return judged
+
+    def done(self, result: CaseResult) -> None:
+        self.run.cases[result.case.id] = result
+        self.progress(result)
+
+
+def shorten(record: Record) -> Record:
+    """A record as it is kept: long texts are cut, and say so."""
+    return {key: _cut(value) for key, value in record.items()}
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > KEPT_TEXT:
+        return f"{value[:KEPT_TEXT]}… ({len(value)} characters)"
+    return value

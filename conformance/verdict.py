@@ -1,0 +1,237 @@
+"""From what was observed to one verdict per clause, and to the exit code (INTERPRETING.md section 5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+
+from conformance.known import Known
+from conformance.specdoc import Clause, Spec
+
+# Worst first. The two behind them stand beside the order.
+ORDER: Final = (
+    "harness-error",
+    "fail",
+    "stale",
+    "could-not-run",
+    "not-exercised",
+    "warn",
+    "expected-fail",
+    "pass",
+)
+BESIDE: Final = ("not-judged", "not-applicable")
+VERDICTS: Final = ORDER + BESIDE
+
+
+@attrs.frozen
+class Evidence:
+    """Where a clause was seen to hold or not. ``record`` counts the records of that case's trace from 0."""
+
+    case: str
+    detail: str
+    line: int = 0
+    record: int = -1
+    conn: str = ""
+    kind: str = "behaviour"
+
+
+@attrs.define
+class Tally:
+    """All that was seen of one clause."""
+
+    held: list[Evidence] = attrs.Factory(list)
+    faults: list[Evidence] = attrs.Factory(list)
+    broken_off: list[Evidence] = attrs.Factory(list)
+    skipped: list[Evidence] = attrs.Factory(list)
+    harness: list[Evidence] = attrs.Factory(list)
+
+    @property
+    def cases(self) -> list[str]:
+        """The cases that judged it."""
+        return list(dict.fromkeys(one.case for one in (*self.faults, *self.held)))
+
+
+@attrs.define
+class Ledger:
+    """Tallies by clause id."""
+
+    tallies: dict[str, Tally] = attrs.Factory(dict)
+
+    def of(self, clause: str) -> Tally:
+        return self.tallies.setdefault(clause, Tally())
+
+
+@attrs.frozen(kw_only=True)
+class Selection:
+    """What a run looks at. ``only``: the clauses that ``-k`` left, None for all."""
+
+    profiles: frozenset[str]
+    scripted: bool = True
+    only: frozenset[str] | None = None
+
+    def skips(self, clause: Clause) -> str | None:
+        """Why a clause is not looked at, or None."""
+        if clause.role != "server":
+            return f"it is about the {clause.role}"
+        if not clause.testable:
+            return f"untestable: {clause.reason}"
+        if self.only is not None and clause.id not in self.only:
+            return "left out by -k"
+        if clause.profile not in self.profiles and clause.profile != "REFERENCE":
+            return f"the profile {clause.profile} is not selected"
+        return None
+
+
+@attrs.frozen
+class Result:
+    """The verdict on a clause, and why."""
+
+    clause: Clause
+    verdict: str
+    required: bool
+    reason: str = ""
+    kind: str = ""
+    cases: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+def judge_all(spec: Spec, ledger: Ledger, selection: Selection, known: Iterable[Known] = ()) -> list[Result]:
+    """One result for each clause, in the order of the text."""
+    known = list(known)
+    results = {one.id: _judge(one, ledger.of(one.id), selection, known) for one in spec.clauses.values()}
+    for name, result in results.items():
+        weaker = [other for other in result.clause.refines if _failed(results.get(other))]
+        if weaker and result.verdict in ORDER and result.verdict != "harness-error":
+            reason = f"it refines {weaker[0]}, which fails"
+            results[name] = attrs.evolve(result, verdict="not-judged", required=False, reason=reason)
+    return _mark_stale(list(results.values()), known)
+
+
+def _failed(result: Result | None) -> bool:
+    return result is not None and result.verdict in ("fail", "expected-fail", "warn")
+
+
+def _judge(clause: Clause, tally: Tally, selection: Selection, known: list[Known]) -> Result:
+    skipped = selection.skips(clause)
+    if skipped:
+        return Result(clause, "not-applicable", False, skipped)
+    selected = clause.profile in selection.profiles
+    verdict, reason, evidence = _worst(tally, selection)
+    if verdict == "fail":
+        verdict, reason = _weigh(clause, tally, known, selected)
+    if verdict == "not-exercised" and set(clause.unless) & selection.profiles:
+        verdict, reason = "not-judged", f"does not hold where {clause.unless[0]} is spoken"
+    if not selected and verdict in ("could-not-run", "not-exercised"):
+        verdict, reason = "not-applicable", "the profile REFERENCE is not selected"
+    return Result(
+        clause,
+        verdict,
+        _required(clause, tally, verdict, selection),
+        reason,
+        evidence[0].kind if evidence else "",
+        tuple(tally.cases),
+        tuple(evidence[:5]),
+    )
+
+
+def _worst(tally: Tally, selection: Selection) -> tuple[str, str, list[Evidence]]:
+    if tally.harness:
+        return "harness-error", tally.harness[0].detail, tally.harness
+    if tally.faults:
+        return "fail", tally.faults[0].detail, tally.faults
+    if tally.broken_off:
+        return "could-not-run", tally.broken_off[0].detail, tally.broken_off
+    if tally.held:
+        return "pass", "", tally.held
+    if tally.skipped:
+        return "could-not-run", tally.skipped[0].detail, tally.skipped
+    return "not-exercised", "nothing judged it" + ("" if selection.scripted else " (no scripted model)"), []
+
+
+def _weigh(clause: Clause, tally: Tally, known: list[Known], selected: bool) -> tuple[str, str]:
+    """A fault of a SHOULD, or of a REFERENCE clause that was not asked for, is a warning."""
+    excused = [
+        next((entry for entry in known if entry.names(clause.id, fault.case)), None) for fault in tally.faults
+    ]
+    if all(excused):
+        return "expected-fail", f"known failure: {excused[0].reason}" if excused[0] else ""
+    fault = tally.faults[excused.index(None)]
+    return ("fail" if clause.must and selected else "warn"), fault.detail
+
+
+def _required(clause: Clause, tally: Tally, verdict: str, selection: Selection) -> bool:
+    if not clause.must or clause.profile not in selection.profiles or verdict in BESIDE:
+        return False
+    if selection.scripted or verdict not in ("could-not-run", "not-exercised"):
+        return True
+    only_scripted = bool(tally.skipped) and not tally.broken_off
+    return not (clause.test == "wire+scripted" or only_scripted)
+
+
+def _mark_stale(results: list[Result], known: list[Known]) -> list[Result]:
+    """A known failure of which nothing fails any more is stale: all that it names and that passes."""
+    out = {result.clause.id: result for result in results}
+    for entry in known:
+        named = [one for one in results if one.clause.id in entry.clauses or entry.cases & set(one.cases)]
+        if any(one.verdict == "expected-fail" for one in named):
+            continue
+        for one in named:
+            if one.verdict == "pass":
+                reason = f"listed as a known failure ({entry.pattern}), but it passes"
+                out[one.clause.id] = attrs.evolve(one, verdict="stale", reason=reason)
+    return list(out.values())
+
+
+# --- the sum ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Summary:
+    """Counts of a run. ``profiles`` maps a profile to its counts per verdict."""
+
+    verdicts: dict[str, int]
+    profiles: dict[str, dict[str, int]]
+    required: int
+    passed: int
+    failed: int
+    not_run: int
+    exit: int
+
+    def line(self) -> str:
+        """The last line of a run; a careless `grep passed` must not be misled."""
+        counts = f"{self.passed} passed, {self.failed} failed, {self.not_run} could not run"
+        return f"{counts}, {self.required} required"
+
+
+def summarise(results: list[Result]) -> Summary:
+    verdicts: Counter[str] = Counter(result.verdict for result in results)
+    profiles: dict[str, Counter[str]] = {}
+    for result in results:
+        if result.verdict != "not-applicable":
+            profiles.setdefault(result.clause.profile, Counter())[result.verdict] += 1
+    required = [result for result in results if result.required]
+    passed = sum(result.verdict in ("pass", "expected-fail") for result in required)
+    failed = sum(result.verdict in ("fail", "stale", "harness-error") for result in required)
+    return Summary(
+        {name: verdicts[name] for name in VERDICTS},
+        {name: dict(counts) for name, counts in profiles.items()},
+        len(required),
+        passed,
+        failed,
+        len(required) - passed - failed,
+        exit_code(results),
+    )
+
+
+def exit_code(results: list[Result]) -> int:
+    found: set[Any] = {result.verdict for result in results if result.required or result.verdict == "stale"}
+    if any(result.verdict == "harness-error" for result in results):
+        return 4
+    if found & {"fail", "stale"}:
+        return 1
+    if found & {"could-not-run", "not-exercised"} or not found & {"pass", "expected-fail"}:
+        return 3
+    return 0
