@@ -153,7 +153,8 @@ def _register(cls: type[Any], prepare: Callable[[dict[str, Any]], dict[str, Any]
     known = {a.name for a in attrs.fields(cls)} - {"extra"} | {"type"}
 
     def read(raw: Any, _: object) -> Any:
-        value = structure(prepare(raw) if prepare else raw, cls)
+        sent = {name: value for name, value in raw.items() if value is not None}  # null means absent
+        value = structure(prepare(sent) if prepare else sent, cls)
         extra = {name: raw[name] for name in raw if name not in known} if len(raw) > 1 else None
         return attrs.evolve(value, extra=extra) if extra else value
 

@@ -169,8 +169,8 @@ class Connection:
         steering.take_pending(turn)
         create = turn.create
         raw_items = (item for item in create.input if isinstance(item, dict))
-        wanted = {item.get("id") for item in raw_items if item.get("type") == "item_reference"}
-        foreign = tuple(i for i in wanted if isinstance(i, str) and self.cache.item(i) is None)
+        named = (item.get("id") for item in raw_items if item.get("type") == "item_reference")
+        foreign = tuple({i for i in named if isinstance(i, str) and self.cache.item(i) is None})
         turn.parent = self.cache.get(create.previous_response_id or "")
         key = None if turn.parent else create.parent_id
         if key is None and not foreign:

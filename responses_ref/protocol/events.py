@@ -43,7 +43,7 @@ SENDABLE: dict[str, tuple[str, ...]] = {
 
 @attrs.frozen
 class Event:
-    """One event. ``fields`` holds its own fields in the order of SENDABLE, as objects of this room."""
+    """One event. ``fields`` holds its own fields, those of SENDABLE, as objects of this room."""
 
     type: str
     fields: Mapping[str, Any]
