@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.invariants.base import EVERY_EVENT, Invariant, Says
+from conformance.invariants.base import END, EVERY_EVENT, Invariant, Says
 from conformance.invariants.common import CREATED, ENDS, added, done, is_new, live, s2c
 from conformance.state import Event
 
@@ -98,18 +98,21 @@ class InProgressFirst(Invariant):
 
 
 class OneEnd(Invariant):
+    """A response without an end shows in the trace only when a later one of its lane has ended."""
+
     clause = "RWS-ORD-003"
-    on = ("response.created", *ENDS)
+    on = (*ENDS, END)
     good = CREATED + _COMPLETED + s2c("created", response={"id": "r2"})
     bad = CREATED + _COMPLETED + s2c("failed", response={"id": "r1"})
 
     def see(self, event: Event) -> Says:
         response = event.response
-        if event.type == "response.created":
-            return None if event.replaced is None else f"{event.replaced.id} has no end, and the next begins"
-        if response is None:
-            return None
-        return response.terminal is None or f"{event.type} after {response.terminal}"
+        if response is not None:
+            return response.terminal is None or f"{event.type} after {response.terminal}"
+        for left in event.conn.open.values():
+            if left.lane.last is not None and left.lane.last.line > left.line:
+                return f"{left.id} has no end, though later responses have"
+        return None
 
 
 class KnownType(Invariant):
