@@ -92,15 +92,19 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     return accept.Server(App(rooms), limits, keys, timers, traces, draining)
 
 
-async def _serve(options: Options) -> None:
-    server = build(options)
-    accept.check_host(options.host, server.keys)
-    listeners = await accept.open_listeners(options.host, options.port)
+async def listen(server: accept.Server, host: str, port: int) -> None:
+    """Serve on this address until a signal, and say so when it is ready."""
+    accept.check_host(host, server.keys)
+    listeners = await accept.open_listeners(host, port)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         port = listeners[0].socket.getsockname()[1]
-        host = f"[{options.host}]" if ":" in options.host else options.host
+        host = f"[{host}]" if ":" in host else host
         print(f"serving http://{host}:{port}/v1 ws://{host}:{port}/v1/responses", flush=True)
         await drain.serve(server, listeners, signals)
+
+
+async def _serve(options: Options) -> None:
+    await listen(build(options), options.host, options.port)
 
 
 def serve(options: Options) -> int:
