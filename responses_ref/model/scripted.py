@@ -144,7 +144,9 @@ def _fail(line: Line, random: Generator) -> list[Element]:
 def _reject(line: Line, random: Generator) -> list[Element]:
     status = int(line.number)
     kind = TYPES.get(status, INVALID if status < 500 else "server_error")
-    raise Refused(Problem(status, kind, line.name, line.text or "The script rejects this request."))
+    again = {"retry-after": "1"} if status == 429 else None
+    text = line.text or "The script rejects this request."
+    raise Refused(Problem(status, kind, line.name, text, None, again))
 
 
 SPEAK: dict[str, Callable[[Line, Generator], list[Element]]] = {

@@ -223,5 +223,6 @@ async def answer(rooms: Rooms, request: Request, respond: Responder) -> None:
     if methods is None or not (rooms.settings.offers("http") or path == "/healthz"):
         raise Refused(problem("not_found"))
     if request.method not in methods:
-        raise Refused(problem("method_not_allowed", method=request.method[:32]))
+        why = problem("method_not_allowed", method=request.method[:32])
+        raise Refused(attrs.evolve(why, headers={"Allow": ", ".join(methods)}))
     await methods[request.method](rooms, request, respond, *arguments)
