@@ -66,14 +66,15 @@ RESPONSE: Table = {
     ("call done", "response.output_item.done"): "open",
     ("compaction", "response.compaction.compacting"): "compaction",
     ("compaction", "response.output_item.done"): "open",
-    # a stream error says that failed comes next (RWS-ORD-021)
-    ("open", "error"): "erred",
-    ("erred", "response.failed"): "ended",
+    ("erred", "response.failed"): "ended",  # RWS-ORD-021
 }
 LIVE: Final = tuple(sorted({state for state, _ in RESPONSE} - {"idle", "erred"}))
-# A started response can fail anywhere, and a silent one repeats itself anywhere (RWS-LIM-010).
+RUNNING: Final = tuple(state for state in LIVE if state not in ("created", "paused"))
+# A started response can fail anywhere, a stream error can announce it there, and a silent one
+# repeats itself anywhere (RWS-LIM-010).
 RESPONSE |= {(state, "response.failed"): "ended" for state in LIVE}
-RESPONSE |= {(state, "response.in_progress"): state for state in LIVE if state not in ("created", "paused")}
+RESPONSE |= {(state, "error"): "erred" for state in RUNNING}
+RESPONSE |= {(state, "response.in_progress"): state for state in RUNNING}
 
 # --- A turn: what the server does for one response.create. ---
 TURN: Table = {
