@@ -12,7 +12,7 @@ import attrs
 from conformance.demux import Demux
 from conformance.invariants import REGISTRY
 from conformance.invariants.base import Invariant, Says
-from conformance.invariants.shapes import Shapes
+from conformance.invariants.shapes import shapes_of
 from conformance.specdoc import Spec
 from conformance.state import Connection, Event
 from conformance.trace import Record, Unreadable
@@ -55,7 +55,7 @@ class Judge:
     def __init__(self, spec: Spec, *, classes: Iterable[type[Invariant]] | None = None) -> None:
         self.result = Judgement()
         self._demux = Demux()
-        self._shapes = Shapes(spec) if spec.tables or spec.errors else None
+        self._shapes = shapes_of(spec) if spec.tables or spec.errors else None
         self._unless = {clause.id: set(clause.unless) for clause in spec.clauses.values() if clause.unless}
         self._table: dict[str, list[Entry]] = {}
         every = chain.from_iterable(REGISTRY.values()) if classes is None else classes

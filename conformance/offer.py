@@ -118,7 +118,6 @@ class Needs:
 
     scripted: bool
     profiles: frozenset[str]
-    without: frozenset[str]
     config: Config
 
     @property
@@ -128,14 +127,16 @@ class Needs:
         return frozenset(name.upper() for token in tokens for name in token.split(","))
 
 
-def needs_of(case: Case) -> Needs:
+def needs_of(case: Case, selected: frozenset[str]) -> Needs:
+    """``no-lanes`` asks for a server without lanes: the target itself, if that profile is not selected."""
     names = {profile.lower() for profile in PROFILES}
-    profiles, without, config = set(), set(), []
+    profiles, config = set(), set()
     for token in case.needs:
         if token in names:
             profiles.add(token.upper())
         elif token.startswith("no-") and token[3:] in names:
-            without.add(token[3:].upper())
+            if token[3:].upper() in selected:
+                config.add(f"without={token[3:]}")
         elif token != SCRIPTED:
-            config.append(token)
-    return Needs(SCRIPTED in case.needs, frozenset(profiles), frozenset(without), tuple(sorted(config)))
+            config.add(token)
+    return Needs(SCRIPTED in case.needs, frozenset(profiles), tuple(sorted(config)))

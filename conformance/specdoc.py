@@ -60,7 +60,7 @@ class Clause:
         return self.role == "server" and self.test.startswith("wire")
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Spec:
     """Everything executable in the text. ``clauses`` and ``cases`` are in the order of the text."""
 

@@ -71,11 +71,9 @@ def narrow(spec: Spec, glob: str | None) -> tuple[list[Case], frozenset[str] | N
 
 def applies(spec: Spec, case: Case, selection: Selection) -> bool:
     """Whether a case has anything to say about what is selected."""
-    needs = needs_of(case)
-    missing = needs.profiles - selection.profiles
-    present = (needs.without & selection.profiles) - needs.switched_off
+    missing = needs_of(case, selection.profiles).profiles - selection.profiles
     watched = any(selection.skips(spec.clauses[name]) is None for name in case.covers if name in spec.clauses)
-    return watched and not missing and not present
+    return watched and not missing
 
 
 class Suite:
@@ -103,7 +101,7 @@ class Suite:
         for case in cases:
             if not applies(self.spec, case, self.selection):
                 continue
-            needs = needs_of(case)
+            needs = needs_of(case, self.selection.profiles)
             if needs.scripted and not self.selection.scripted:
                 self.skip(case, "it needs the scripted model")
             else:
@@ -145,7 +143,7 @@ class Suite:
             self.given_up = str(exc)
             self.skip(case, str(exc))
             return
-        self.take(await self.play_case(case, target), needs_of(case))
+        self.take(await self.play_case(case, target), needs_of(case, self.selection.profiles))
         if self.patience.in_vain > GIVE_UP_SECONDS:
             self.given_up = f"given up: the server said nothing for {GIVE_UP_SECONDS:.0f} s of waiting"
 

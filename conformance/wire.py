@@ -107,6 +107,7 @@ class Wire:
         ]
         path = self.endpoint.resolve(options["path"]) if "path" in options else self.endpoint.path
         headers = request_headers(self.endpoint, options, standard)
+        self._key = dict(headers).get("Sec-WebSocket-Key", "")
         self.state = "asked"
         await self.exchange.send(request_head(options.get("method", "GET"), path, headers))
 

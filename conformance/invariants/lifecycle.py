@@ -43,8 +43,8 @@ class NothingAfterTheEnd(Invariant):
             return None
         if response.terminal is None:
             return True if event.type in TERMINAL else None
-        if event.type in TERMINAL:
-            return None  # a second end is told by RWS-ORD-003
+        if event.type in TERMINAL or event.type == "response.done":
+            return None  # told by RWS-ORD-003 and RWS-ORD-005
         return f"{event.type} after {response.terminal}"
 
 

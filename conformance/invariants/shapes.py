@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 import attrs
@@ -164,6 +165,12 @@ class Shapes:
             return []
         fault = _error_fault(row, event)
         return [(clause, fault) for clause in row.clauses]
+
+
+@cache
+def shapes_of(spec: Spec) -> Shapes:
+    """The checks of a specification, made once."""
+    return Shapes(spec)
 
 
 class _Missing:
