@@ -6,12 +6,14 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 import trio
-from trio_websocket import WebSocketConnection, open_websocket_url
+from trio_websocket import WebSocketConnection, wrap_client_stream
 
 SECONDS = 60  # for one event, on a busy machine
+CLOSE_SECONDS = 5
 TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete"})
 Event = dict[str, Any]
 
@@ -72,8 +74,23 @@ class Peer:
 
 @asynccontextmanager
 async def connect(url: str, headers: Sequence[tuple[str, str]] = ()) -> AsyncIterator[Peer]:
-    """Open a connection, and close it at the end of the block."""
+    """Open a connection to a ``ws:`` URL, and close it at the end of the block."""
+    place = urlsplit(url)
     raw = [(name.encode(), value.encode()) for name, value in headers]
-    options: Any = {"max_message_size": 2**26, "connect_timeout": SECONDS, "disconnect_timeout": 5}
-    async with open_websocket_url(url, extra_headers=raw, **options) as socket:
-        yield Peer(socket)
+    with trio.fail_after(SECONDS):
+        stream = await trio.open_tcp_stream(place.hostname or "", place.port or 80)
+    try:
+        async with stream, trio.open_nursery() as nursery:  # the library leaves its socket open at times
+            target = f"{place.path}?{place.query}".rstrip("?")
+            with trio.fail_after(SECONDS):
+                socket = await wrap_client_stream(
+                    nursery, stream, place.netloc, target, extra_headers=raw, max_message_size=2**26
+                )
+            yield Peer(socket)
+            with trio.move_on_after(CLOSE_SECONDS):
+                await socket.aclose()
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:  # what went wrong in the block, out of the client's nursery
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from None

@@ -34,7 +34,12 @@ class Server:
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Ask it to go, by SIGTERM to its own pid; it has to leave in order and say nothing on stderr."""
+        """Ask it to go, by SIGTERM to its own pid; it has to leave in order and say nothing on stderr.
+
+        The second call does nothing.
+        """
+        if self.process.returncode is not None:
+            return
         self.process.terminate()
         try:
             code = self.process.wait(STOP_SECONDS)
