@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from responses_ref.model.arguments import MAX_DEPTH, MAX_ITEMS, MAX_LENGTH, arguments
+from responses_ref.model.arguments import arguments
 from responses_ref.model.tokens import WORDS, Generator
 
 
@@ -53,7 +53,7 @@ EXACT = [
     ({"type": "array", "items": ONE}, []),
     ({"type": "array", "items": ONE, "minItems": 3}, [1, 1, 1]),
     ({"type": "array", "minItems": 2}, [{}, {}]),
-    ({"type": "array", "items": ONE, "minItems": 10**6}, [1] * MAX_ITEMS),
+    ({"type": "array", "items": ONE, "minItems": 10**6}, [1] * 32),
     ({"type": "array", "items": ONE, "minItems": -1}, []),
     # strings
     ({"type": "string", "format": "date-time"}, "2026-01-01T00:00:00Z"),
@@ -71,6 +71,11 @@ EXACT = [
     ({"type": "integer", "exclusiveMaximum": 0}, -1),
     ({"type": "integer", "minimum": 5, "maximum": 4}, 4),
     ({"type": "number", "minimum": 1000}, 1000),
+    ({"type": "number", "maximum": -5}, -5),
+    ({"type": "integer", "minimum": 2**53}, 2**53),
+    ({"type": "integer", "minimum": 2**53 + 1, "maximum": -1}, -1),
+    ({"type": "integer", "maximum": -(2**53)}, -(2**53)),
+    ({"type": "integer", "maximum": -(2**53) - 1, "minimum": 100}, 100),
     ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, 0.5),
     ({"type": "number", "minimum": 0.25, "maximum": 0.75}, 0.5),
     # references
@@ -96,6 +101,7 @@ EXACT = [
     ({"type": "object", "properties": [], "required": ["a"]}, {"a": {}}),
     ({"type": "object", "properties": {"a": ONE}, "required": [["a"], 3, None]}, {}),
     ({"type": "object", "required": "a"}, {}),
+    ({"properties": {"a": ONE}, "required": ["a"]}, {"a": 1}),
     ({"enum": [], "const": 1}, 1),
     ({"enum": "abc", "type": "boolean"}, True),
     ({"$ref": 3}, {}),
@@ -123,14 +129,20 @@ def test_seeded_values_fit(seed):
     assert 3 <= made({"type": "integer", "minimum": 3, "maximum": 6}, seed) <= 6
     assert made({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 6}, seed) in (4, 5)
     assert 0 <= made({"type": "number"}, seed) < 100
-    for least in (1, 9, 10, 11, 60, MAX_LENGTH):
-        assert least <= len(made({"type": "string", "minLength": least}, seed)) <= MAX_LENGTH
+    for least in (1, 9, 10, 11, 60, 1_000):
+        length = len(made({"type": "string", "minLength": least}, seed))
+        assert least <= length <= min(9 + 3 * least, 1_000)
+    assert len(made({"type": "string", "minLength": 10**6}, seed)) == 1_000
     assert len(made({"type": "string", "minLength": 6, "maxLength": 6}, seed)) == 6
 
 
 def test_seeds_differ_and_repeat():
     schema = {"type": "array", "minItems": 8, "items": ANY_WORD}
     assert made(schema, 1) == made(schema, 1) != made(schema, 2)
+
+
+def test_a_free_number_is_any_below_a_hundred():
+    assert {made({"type": "integer"}, seed) for seed in range(2_000)} == set(range(100))
 
 
 def test_an_enum_gives_each_of_its_values_to_some_seed():
@@ -153,7 +165,25 @@ def test_a_schema_that_contains_itself_ends_at_the_depth_bound():
     depth = 0
     while value:
         value, depth = value["child"], depth + 1
-    assert 2 <= depth <= MAX_DEPTH
+    assert 2 <= depth <= 16
+
+
+def test_a_schema_is_followed_for_sixteen_levels():
+    schema: dict[str, Any] = {"const": "end"}
+    for level in range(17):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+        found = arguments(schema, Generator(1))
+        while isinstance(found, dict) and found:
+            found = found["a"]
+        assert found == ("end" if level < 16 else {})
+
+
+def test_a_wide_schema_is_followed_up_to_its_bound():
+    names = [f"p{n}" for n in range(1_300)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, ONE), "required": names}
+    values = list(arguments(schema, Generator(1)).values())
+    assert values == sorted(values, key=lambda value: value != 1)
+    assert 1_000 < values.count(1) < 1_300
 
 
 GREEDY = [

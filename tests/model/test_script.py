@@ -8,18 +8,11 @@ from contexts import CUSTOM_OUTPUT, OUTPUT, assistant, called, user
 from hypothesis import given
 from hypothesis import strategies as st
 
-from responses_ref.model.script import (
-    MAX_CHARACTERS,
-    MAX_LINES,
-    MAX_TOKENS,
-    VERBS,
-    Line,
-    Progress,
-    advance,
-    parse,
-)
+from responses_ref.model.script import VERBS, Line, Progress, advance, parse
 from responses_ref.protocol.errors import Refused
 from responses_ref.protocol.items import InputText, Message, OtherItem, OtherPart, Reasoning
+
+MAX_CHARACTERS, MAX_LINES, MAX_TOKENS = 200_000, 4_096, 200_000
 
 GOOD = [
     # script, lines
@@ -114,6 +107,8 @@ BAD = [
     ("fail: a\nsay: b", "line 2 has a 'say:' where none can stand"),
     ("error: a\ncall: b", "line 2 has a 'call:' where none can stand"),
     ("incomplete: content_filter\ntokens: 2", "line 2 has a 'tokens:' where none can stand"),
+    ("say: a\n~", UNKNOWN),
+    ("reject: 429 a\nsay: b", "line 2 has a 'say:' where none can stand"),
     ("reject: 429 a\nreject: 429 b", "line 2 has a 'reject:' where none can stand"),
     ("\n".join(["compact:"] * (MAX_LINES + 1)), TOO_LONG),
     ("say: " + "x" * (MAX_CHARACTERS - 4), TOO_LONG),

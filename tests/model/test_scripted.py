@@ -148,7 +148,8 @@ REJECTIONS = [
 def test_a_rejected_request_is_refused(script, status, kind, code, message):
     with pytest.raises(Refused) as refused:
         said([user(script)])
-    assert refused.value.problem == Problem(status, kind, code, message)
+    again = {"retry-after": "1"} if status == 429 else None
+    assert refused.value.problem == Problem(status, kind, code, message, headers=again)
 
 
 def test_a_rejection_waits_for_its_turn():

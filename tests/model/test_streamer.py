@@ -148,6 +148,7 @@ def test_what_is_due_by_now():
     assert [due(steps, 0, now) for now in (-1, 0, 0.05, 0.1, 0.15, 9)] == [0, 2, 2, 3, 3, 5]
     assert due(steps, 3, 0) == 3
     assert due(steps, 5, 9) == 5
+    assert list(steps[1:3]) == [steps[1], steps[2]] == [Step(0, TOKEN), Step(0.1, TOKEN)]
 
 
 @given(st.lists(st.floats(0, 9), max_size=20).map(sorted), st.floats(0, 10), st.integers(0, 20))
