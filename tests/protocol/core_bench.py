@@ -120,11 +120,11 @@ class Bench:
     items: dict[str, Item] = attrs.Factory(dict)  # the store, by item id
     now: float = 0.0
     events: list[Event] = attrs.Factory(list)
-    actions: list[Action] = attrs.Factory(list)
+    watch: Callable[[Action], None] = lambda action: None  # is shown each action; the bench keeps none
     pending: list[Action] = attrs.Factory(list)
     playing: list[Turn] = attrs.Factory(list)
     deadlines: dict[str, float] = attrs.Factory(dict)
-    bills: list[Any] = attrs.Factory(list)
+    bills: list[tuple[str, str]] = attrs.Factory(list)
     closed: tuple[int, str] | None = None
     inputs: dict[str, list[str]] = attrs.Factory(dict)  # the texts of each response's new input
     pipeline: Pipeline = attrs.Factory(lambda: Pipeline(MuteModel(), tokenise))
@@ -143,7 +143,7 @@ class Bench:
         """Let it happen, do what is wanted, and give the events that came of it."""
         before = len(self.events)
         for action in happened(*args, now=self.now):
-            self.actions.append(action)
+            self.watch(action)
             self._do(action)
         return self.events[before:]
 
@@ -248,7 +248,7 @@ class Bench:
         self.feed(self.core.stored, action.turn)
 
     def _bill(self, action: Bill) -> None:
-        self.bills.append(action.response)
+        self.bills.append((action.response.id, action.response.status))
         self.playing = [turn for turn in self.playing if turn.live.response.id != action.response.id]
 
     def _setdeadline(self, action: SetDeadline) -> None:
