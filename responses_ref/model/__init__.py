@@ -20,7 +20,7 @@ __all__ = ["Plan", "Profile", "Progress", "ScriptedModel", "TimeInfo"]
 class ScriptedModel:
     """A model that says what the request's script asks for, at a profile's speed.
 
-    The same seed, response number and request give the same plan.
+    The same seed, response number and request give the same plan (RWS-SIM-051).
     """
 
     profile: Profile

@@ -102,7 +102,7 @@ class Progress:
         """The lines from where the script goes on: none without a script, or when it is done."""
         if self.script is None or self.spoken or self.outputs >= len(self.script.starts):
             return ()
-        return self.script.lines[self.script.starts[self.outputs] :]
+        return self.script.lines[self.script.starts[self.outputs] :]  # RWS-SIM-007
 
 
 def advance(progress: Progress, items: Sequence[Item]) -> Progress:
@@ -111,7 +111,7 @@ def advance(progress: Progress, items: Sequence[Item]) -> Progress:
     Raises:
         Refused: ``invalid_script``, when the newest script among the items cannot be played.
     """
-    for at in reversed(range(len(items))):
+    for at in reversed(range(len(items))):  # RWS-SIM-001
         if (text := _script_in(items[at])) is not None:
             return reduce(_step, items[at + 1 :], Progress(parse(text)))
     return reduce(_step, items, progress)
@@ -128,7 +128,7 @@ def _step(progress: Progress, item: Item) -> Progress:
         case Message(role="user"):
             return attrs.evolve(progress, rounds=0)
         case Message(role="assistant"):
-            return attrs.evolve(progress, spoken=True)
+            return attrs.evolve(progress, spoken=True)  # RWS-SIM-008
         case FunctionCallOutput() | CustomToolCallOutput():
             return Progress(progress.script, progress.outputs + 1, spoken=False, rounds=progress.rounds + 1)
     return progress
@@ -140,7 +140,7 @@ def parse(text: str) -> Script:
     Raises:
         Refused: ``invalid_script``, with the number of the line that is wrong.
     """
-    if len(text) > MAX_CHARACTERS or text.count("\n") >= MAX_LINES:
+    if len(text) > MAX_CHARACTERS or text.count("\n") >= MAX_LINES:  # RWS-SIM-003
         raise _invalid(f"it has more than {MAX_CHARACTERS} characters or {MAX_LINES} lines")
     rows: list[Line] = []
     for number, row in enumerate(text.split("\n"), 1):
@@ -162,7 +162,7 @@ def _line(number: int, row: str, before: str) -> Line:
         raise _invalid(f"line {number} begins with no known verb and colon")
     if before in ENDS or before not in BEHIND.get(verb, (before,)):
         raise _invalid(f"line {number} has a '{verb}:' where none can stand")
-    pattern, words = VERBS[verb]
+    pattern, words = VERBS[verb]  # RWS-SIM-002
     found = re.fullmatch(pattern, rest.removeprefix(" "))
     line = Line(verb, **found.groupdict()) if found else None
     if line is None or not _fits(line):
@@ -183,7 +183,7 @@ def _fits(line: Line) -> bool:
 
 def _joined(rows: list[Line]) -> Iterator[Line]:
     for verb, group in groupby(rows, lambda row: row.verb):
-        if verb in JOINED:
+        if verb in JOINED:  # RWS-SIM-004
             yield Line(verb, "\n".join(row.text for row in group))
         else:
             yield from group

@@ -87,9 +87,9 @@ def _next_lines(rest: Sequence[Line], allowed: Choice, parallel: bool) -> Iterat
     called = False
     for line in rest:
         call = line.verb in CALLS
-        if call and not allowed.allows(line.verb, line.name):
+        if call and not allowed.allows(line.verb, line.name):  # RWS-SIM-022
             continue
-        if called and not (call and parallel):
+        if called and not (call and parallel):  # RWS-SIM-005, RWS-SIM-006, RWS-SIM-023
             return
         called = called or call
         yield line
@@ -100,23 +100,24 @@ def _own_lines(
 ) -> Iterator[Line]:
     """What the model adds to these verbs: a call that is forced, an agent's answer where they say nothing."""
     silent = verbs <= WAITS | {"next"}
-    if (silent and call) or (allowed.forced and not verbs & CALLS):
+    if (silent and call) or (allowed.forced and not verbs & CALLS):  # RWS-SIM-020
         for verb, tool in _callable(tools):
             if allowed.allows(verb, tool["name"]) and (allowed.forced or verb == "call"):
                 yield Line(verb, _input(verb, tool, random), tool["name"])
                 return
-    if silent:
+    if silent:  # RWS-SIM-019
         yield Line("tokens", number=LEAST_WORDS + random.below(MOST_WORDS - LEAST_WORDS + 1))
 
 
 def _input(verb: str, tool: Json, random: Generator) -> str:
+    """What a call of the model's own carries (RWS-SIM-021)."""
     if verb == "custom":
         return random.words(INPUT_WORDS)
     return json.dumps(arguments(tool.get("parameters"), random), ensure_ascii=False, separators=(",", ":"))
 
 
 def _cut(said: list[Element], budget: int | None) -> list[Element]:
-    """Stop after ``budget`` tokens (at least 1); an item with more to say ends incomplete."""
+    """Stop after ``budget`` tokens, at least 1; an item with more to say ends incomplete (RWS-SIM-025)."""
     if budget is None:
         return said
     tokens = [at for at, one in enumerate(said) if isinstance(one, Piece) and one.text]
@@ -133,7 +134,7 @@ _piece = lru_cache(4_096)(Piece)
 
 def _item(kind: ItemKind, text: str, *parts: PartKind, name: str = "") -> list[Element]:
     """One output item that says the text in each of these parts; an empty text still opens them."""
-    pieces = [_piece(token, part) for part in parts for token in tokenise(text) or [""]]
+    pieces = [_piece(token, part) for part in parts for token in tokenise(text) or [""]]  # RWS-SIM-024
     return [ItemStarted(kind, name), *pieces, ItemDone()]
 
 
@@ -151,17 +152,19 @@ def _reject(line: Line, random: Generator) -> list[Element]:
 
 SPEAK: dict[str, Callable[[Line, Generator], list[Element]]] = {
     "say": lambda line, _: _item("message", line.text, "output_text"),
-    "refuse": lambda line, _: _item("message", line.text, "refusal"),
-    "think": lambda line, _: _item("reasoning", line.text, "summary", "reasoning_text"),
+    "refuse": lambda line, _: _item("message", line.text, "refusal"),  # RWS-SIM-010
+    "think": lambda line, _: _item("reasoning", line.text, "summary", "reasoning_text"),  # RWS-SIM-009
+    # RWS-SIM-011
     "tokens": lambda line, random: _item("message", random.words(int(line.number)), "output_text"),
     "call": lambda line, _: _item("function_call", line.text or "{}", "arguments", name=line.name),
     "custom": lambda line, _: _item("custom_tool_call", line.text, "input", name=line.name),
+    # RWS-SIM-018
     "compact": lambda _, random: _item("compaction", f"{random.draw():08x}" * 4, "encrypted_content"),
     "next": lambda line, _: [],
-    "pause": lambda line, _: [Pause(line.number)],
-    "every": lambda line, _: [Every(line.number)],
-    "fail": _fail,
-    "error": _fail,
-    "incomplete": lambda line, _: [Finished(line.name)],
-    "reject": _reject,
+    "pause": lambda line, _: [Pause(line.number)],  # RWS-SIM-012
+    "every": lambda line, _: [Every(line.number)],  # RWS-SIM-013
+    "fail": _fail,  # RWS-SIM-014
+    "error": _fail,  # RWS-SIM-015
+    "incomplete": lambda line, _: [Finished(line.name)],  # RWS-SIM-016
+    "reject": _reject,  # RWS-SIM-017
 }
