@@ -268,7 +268,8 @@ class Connection:
         turn.step("finish")
         turn.outcome = outcome
         if turn.asked.store or turn.asked.conversation:
-            self.do(Store(turn, self.node(turn)))
+            turn.node = self.node(turn)
+            self.do(Store(turn, turn.node))
         else:
             self.end(turn)
 
@@ -288,7 +289,8 @@ class Connection:
     def end(self, turn: Turn) -> None:
         """Say how the response ends, remember it, account for it, and free its lane."""
         turn.step("end")
-        node, outcome, emitter = self.node(turn), turn.outcome, turn.live
+        kept, outcome, emitter = turn.node, turn.outcome, turn.live
+        node = kept if kept and kept.response.status == outcome.status else self.node(turn)
         if outcome.announced:  # RWS-ORD-021
             error = {"type": "server_error", "code": outcome.code, "message": outcome.message, "param": None}
             emitter.event("error", status=500, error=error)

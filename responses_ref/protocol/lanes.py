@@ -67,6 +67,7 @@ class Turn:
     prepared: Prepared | None = None
     emitter: Emitter | None = None
     outcome: Outcome = Outcome()
+    node: Node | None = None  # as it went to the store
     sent_at: float = 0.0
     steers: list[Steer] = attrs.Factory(list)  # accepted for this response
     carried: list[Steer] = attrs.Factory(list)  # whose input stands before this turn's own
