@@ -52,11 +52,21 @@ def _list(parsers: Parsers) -> None:
     add("--json", action="store_true")
 
 
+def _mutants(parsers: Parsers) -> None:
+    add = parsers.add_parser(
+        "mutants", help="prove that each clause catches a server that breaks it"
+    ).add_argument
+    add("-k", dest="glob", metavar="GLOB", help="only mutants of such a clause, or with such a name")
+    add("--full", action="store_true", help="run all cases against each, not only those that concern it")
+    add("--json", action="store_true")
+
+
 # command -> (adds its parser, runs it)
 COMMANDS: Final[dict[str, tuple[Callable[[Parsers], None], Callable[[argparse.Namespace], int]]]] = {
     "run": (_run, commands.run),
     "judge": (_judge, commands.judge),
     "list": (_list, commands.list_clauses),
+    "mutants": (_mutants, commands.mutants),
 }
 
 

@@ -17,7 +17,7 @@ from conformance import trace
 from conformance.invariants import REGISTRY
 from conformance.known import Known, read_known
 from conformance.offer import Features, Foreign, Offer, read_features, read_profiles
-from conformance.report import write
+from conformance.report import forms, write
 from conformance.report.data import Report, build
 from conformance.specdoc import Spec, load
 from conformance.suite import CaseResult, Run, Suite, narrow
@@ -42,11 +42,11 @@ def run(options: argparse.Namespace) -> int:
     if options.report:
         write.directory(Path(options.report), report, run)
     if options.junit:
-        write.junit(Path(options.junit), report)
+        Path(options.junit).write_text(forms.junit(report), "utf-8", "replace")
     if options.json:
         print(json.dumps(report, indent=1, ensure_ascii=False))
     else:
-        print(write.console(report))
+        print(forms.console(report))
     return exit_code(results)
 
 
@@ -196,3 +196,36 @@ def _row(spec: Spec, name: str) -> dict[str, Any]:
         "cases": [case.id for case in spec.cases.values() if name in case.covers],
         "invariants": len(REGISTRY.get(name, ())) + shapes,
     }
+
+
+# --- mutants ----------------------------------------------------------------------------------------
+
+
+def mutants(options: argparse.Namespace) -> int:
+    """``mutants``: clause, mutant, caught by; 0 if each was caught by exactly its clause."""
+    from conformance.mutants import run as trying
+
+    spec = load()
+    wanted = trying.chosen(options.glob)
+    if not wanted and options.glob:
+        raise UsageError(f"-k {options.glob} names no mutant")
+    show = (lambda _: None) if options.json else (lambda row: print(_mutant_line(row), flush=True))
+    rows = trying.try_all(wanted, full=options.full, progress=show)
+    missing = [] if options.glob else trying.without_mutant(spec)
+    inexact = [row for row in rows if row.problem]
+    if options.json:
+        data = {"schema_version": 1, "mutants": [attrs.asdict(row) for row in rows], "without": missing}
+        print(json.dumps(data, indent=1, ensure_ascii=False))
+    else:
+        for name in missing:
+            print(f"{name:<13} has no mutant")
+        print(
+            f"{len(rows) - len(inexact)} exact, {len(inexact)} not, {len(missing)} clauses without a mutant"
+        )
+    return 1 if inexact or missing else 0
+
+
+def _mutant_line(row: Any) -> str:
+    also = f" (and {', '.join(row.also_fails)}, for a reason)" if row.also_fails and not row.problem else ""
+    line = f"{row.clause:<13} {row.mutant:<44} {'exact' + also if not row.problem else row.problem}"
+    return "\n".join([line, *(f"{'':<14}{one}" for one in row.evidence)] if row.problem else [line])

@@ -1,35 +1,32 @@
-"""Writes a report in all its forms."""
+"""Writes a report in all its forms into a directory."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
-from conformance.report.data import Report, worst_first
+from conformance.report import forms, html
+from conformance.report.data import Report
 from conformance.suite import Run
-
-
-def console(report: Report) -> str:
-    """The text for a terminal: what is not well first, then totals, and the sum as the last line."""
-    out = []
-    for clause in worst_first(report["clauses"]):
-        if clause["verdict"] in ("pass", "not-applicable", "expected-fail"):
-            continue
-        if clause["verdict"] == "not-judged" and not clause["reason"].startswith("it refines"):
-            continue
-        out.append(f"{clause['verdict']:<14} {clause['id']}  {clause['text']}")
-        first = clause["evidence"][0] if clause["evidence"] else None
-        where = f"{first['case']} {first['place']}: " if first else ""
-        out.append(f"               {where}{clause['reason'][:600]}")
-    for profile, counts in report["summary"]["profiles"].items():
-        parts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-        out.append(f"{profile:<14} {parts}")
-    return "\n".join([*out, report["summary"]["line"]])
+from conformance.trace import dump, meta
 
 
 def directory(path: Path, report: Report, run: Run) -> None:
-    """All forms of a report into a directory."""
-    raise NotImplementedError
+    """``report.json``, ``.md``, ``.html``, ``junit.xml``, ``badge.json`` and ``traces/CASE.jsonl``."""
+    traces = path / "traces"
+    traces.mkdir(parents=True, exist_ok=True)
+    write_json(path / "report.json", report)
+    write_json(path / "badge.json", forms.badge(report))
+    (path / "report.md").write_text(forms.markdown(report, run), "utf-8", "replace")
+    (path / "report.html").write_text(html.report_page(report, run), "utf-8", "replace")
+    (path / "junit.xml").write_text(forms.junit(report), "utf-8", "replace")
+    for name, case in run.cases.items():
+        if case.records:
+            lines = dump([meta(case=name, profiles=report["profiles"], dropped=case.dropped), *case.records])
+            text = "\n".join(lines) + "\n"
+            (traces / f"{name}.jsonl").write_text(text, "utf-8", "surrogatepass")
 
 
-def junit(path: Path, report: Report) -> None:
-    raise NotImplementedError
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8", "replace")

@@ -1,0 +1,161 @@
+"""The small forms of a report: Markdown, JUnit XML, a badge, and the text for a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from conformance.report.data import Report, worst_first
+from conformance.suite import Run
+from conformance.trace import Record
+
+TRACE_LINES: Final = 10
+_QUIET: Final = frozenset(("pass", "not-applicable", "expected-fail"))
+# Verdict -> element in JUnit. What could not run is an error there: a skipped test counts as green.
+_JUNIT: Final = {
+    "fail": "failure",
+    "stale": "failure",
+    "harness-error": "error",
+    "could-not-run": "error",
+    "not-exercised": "error",
+}
+
+
+def not_well(report: Report) -> list[dict[str, Any]]:
+    """What somebody has to look at, the worst first."""
+    return [
+        one
+        for one in worst_first(report["clauses"])
+        if one["verdict"] not in _QUIET
+        and not (one["verdict"] == "not-judged" and not one["reason"].startswith("it refines"))
+    ]
+
+
+def console(report: Report) -> str:
+    """The text for a terminal: what is not well, totals, and the sum as the last line."""
+    out = []
+    for clause in not_well(report):
+        out.append(f"{clause['verdict']:<14} {clause['id']}  {clause['text']}")
+        where = _where(clause)
+        out.append(f"               {where + ': ' if where else ''}{clause['reason'][:600]}")
+    for profile, counts in report["summary"]["profiles"].items():
+        out.append(f"{profile:<14} {_counts(counts)}")
+    return "\n".join([*out, report["summary"]["line"]])
+
+
+def _where(clause: dict[str, Any]) -> str:
+    first = clause["evidence"][0] if clause["evidence"] else None
+    return f"{first['case']} {first['place']}".strip() if first else ""
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+
+
+def markdown(report: Report, run: Run) -> str:
+    """``report.md``: failures first, each with its sentence and ten lines of the trace."""
+    summary = report["summary"]
+    out = [
+        f"# {report['target']['name']}",
+        "",
+        f"**{summary['line']}** (spec {report['spec_version']}, suite {report['suite_version']})",
+        "",
+        "| profile | |",
+        "|---|---|",
+        *(f"| {name} | {_counts(counts)} |" for name, counts in summary["profiles"].items()),
+    ]
+    for clause in not_well(report):
+        out += ["", f"## {clause['verdict']}: {clause['id']}", "", f"> {clause['text']}", ""]
+        out += [f"{clause['keyword']} · {clause['profile']} · {clause['provenance']} · {clause['place']}", ""]
+        out += [_fenced(clause["reason"], "text")] if clause["reason"] else []
+        for one in clause["evidence"][:1]:
+            lines = excerpt(run.cases[one["case"]].records, one["record"]) if one["case"] in run.cases else []
+            if lines:
+                out += ["", f"`{one['case']}` {one['place']}", "", _fenced("\n".join(lines), "text")]
+    return "\n".join(out) + "\n"
+
+
+def _fenced(text: str, info: str) -> str:
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def excerpt(records: list[Record], marked: int) -> list[str]:
+    """Up to ten lines of a trace, ending a little behind the record that matters."""
+    if not records:
+        return []
+    marked = min(marked if marked >= 0 else len(records) - 1, len(records) - 1)
+    end = min(len(records), marked + 3)
+    start = max(0, end - TRACE_LINES)
+    return [_line(record, place == marked) for place, record in enumerate(records[start:end], start)]
+
+
+def _line(record: Record, here: bool) -> str:
+    arrow = ">" if record["dir"] == "c2s" else "<"
+    fields = {name: value for name, value in record.items() if name not in ("t", "conn", "dir", "kind")}
+    if record["kind"] == "text":
+        what = record["text"]
+    else:
+        what = f"{record['kind']} {json.dumps(fields, ensure_ascii=False)}"
+    mark = "*" if here else " "
+    return f"{mark}{record['t']:8.3f} {record['conn']} {arrow} {what[:160]}{'…' if len(what) > 160 else ''}"
+
+
+def junit(report: Report) -> str:
+    """JUnit XML: a test case per clause that is looked at."""
+    suites: dict[str, list[dict[str, Any]]] = {}
+    for clause in report["clauses"]:
+        if clause["verdict"] != "not-applicable":
+            suites.setdefault(clause["profile"], []).append(clause)
+    root = ElementTree.Element("testsuites", name=report["target"]["name"])
+    for profile, clauses in suites.items():
+        kinds = [_junit_kind(one) for one in clauses]
+        suite = ElementTree.SubElement(root, "testsuite", name=profile, tests=str(len(clauses)))
+        suite.set("failures", str(kinds.count("failure")))
+        suite.set("errors", str(kinds.count("error")))
+        for clause in clauses:
+            _junit_case(suite, clause)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _junit_kind(clause: dict[str, Any]) -> str | None:
+    return _JUNIT.get(clause["verdict"]) if clause["required"] or clause["verdict"] == "stale" else None
+
+
+def _junit_case(suite: ElementTree.Element, clause: dict[str, Any]) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname=clause["profile"], name=clause["id"])
+    kind = _junit_kind(clause)
+    text = _xml(f"{clause['text']}\n{clause['reason']}\n{_where(clause)}")
+    if kind:
+        found = ElementTree.SubElement(
+            case, kind, type=clause["verdict"], message=_xml(clause["reason"])[:500]
+        )
+        found.text = text
+    elif clause["verdict"] != "pass":
+        ElementTree.SubElement(case, "system-out").text = f"{clause['verdict']}: {text}"
+
+
+def _xml(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+
+
+def badge(report: Report) -> dict[str, Any]:
+    """For shields.io: always the counts, never a bare "passing"."""
+    summary = report["summary"]
+    message = f"{summary['passed']}/{summary['required']} required"
+    if summary["failed"]:
+        message += f", {summary['failed']} failed"
+    if summary["not_run"]:
+        message += f", {summary['not_run']} not run"
+    color = {0: "brightgreen", 1: "red", 3: "orange"}.get(summary["exit"], "lightgrey")
+    return {
+        "schemaVersion": 1,
+        "label": f"RWS {report['spec_version']} {'+'.join(report['profiles']).lower()}",
+        "message": message,
+        "color": color,
+    }
