@@ -1,17 +1,18 @@
 """The server around its connections: who may come in, what they become, and the firewall.
 
-Each TCP stream is one task of the handlers' nursery and owns one nursery, in which its
-writer lives.  h11 reads its first request; plain requests go to ``app.http`` until the
-connection ends or one of them asks for an upgrade, then ``app.websocket`` has it.
+Each stream is one task.  h11 reads its requests and ``app.http`` answers them, until the
+connection ends or one of them asks for an upgrade; then ``app.websocket`` has it, in a
+nursery of its own.  What must still be written after a crash (the rest of the outbox, a
+Close) is the affair of tasks in the server's nursery, which end with the stream.
 """
 
 from __future__ import annotations
 
-import base64
 import hmac
 import ipaddress
 import logging
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -19,25 +20,24 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 import trio
-from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection
-from wsproto.utilities import RemoteProtocolError
+from wsproto.utilities import generate_accept_token
 
 from responses_ref.protocol.errors import OVERLOADED, Problem, Refused, problem
 from responses_ref.server.http import RESPONSES, Headers, Http, Request, Responder
 from responses_ref.server.limits import ConfigError as ConfigError
 from responses_ref.server.limits import Limits, Stats
-from responses_ref.server.outbox import Outbox
+from responses_ref.server.link import Link
 from responses_ref.server.timer import Timers
 from responses_ref.server.trace import TraceDir
 from responses_ref.server.websocket import CRASHED, NORMAL, WebSocket
 
 log = logging.getLogger("responses_ref")
-TURN_STATE = b"x-codex-turn-state"
+TURN_STATE = "x-codex-turn-state"
+KEY = re.compile("[A-Za-z0-9+/]{22}==")  # 16 bytes in base64
 END, CRASH = (NORMAL, ""), (CRASHED, "internal error")
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
 T = TypeVar("T")
-Upgraded = tuple[WebSocket, Request]
+Upgraded = tuple[WebSocket, list[Request]]
 Listeners = list[Any]  # of trio.SocketListener or, with TLS, trio.SSLListener
 
 
@@ -88,18 +88,10 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def remote(stream: trio.abc.Stream) -> str:
-    """The peer's address, where the stream has one."""
-    inner = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
-    try:
-        return str(inner.socket.getpeername()[0]) if isinstance(inner, trio.SocketStream) else "memory"
-    except OSError:
-        return "gone"
-
-
 def wants_websocket(headers: Headers) -> bool:
     """Whether the client asks to leave HTTP."""
-    return "websocket" in headers.tokens("upgrade") and "upgrade" in headers.tokens("connection")
+    upgrade, connection = headers.get("upgrade", "").lower(), headers.get("connection", "").lower()
+    return "websocket" in upgrade and "upgrade" in connection
 
 
 def refuse(code: str, headers: dict[str, str], **arguments: object) -> Refused:
@@ -107,22 +99,19 @@ def refuse(code: str, headers: dict[str, str], **arguments: object) -> Refused:
     return Refused(attrs.evolve(problem(code, **arguments), headers=headers))
 
 
-def switch(request: Request) -> tuple[bytes, Any]:
-    """The 101 and wsproto's open connection; Refused when the request is no proper upgrade."""
-    headers = request.headers
+def answer_upgrade(request: Request) -> list[tuple[str, str]]:
+    """The headers of the 101; Refused when the request is no proper upgrade (RFC 6455, 4.2)."""
+    headers, body = request.headers, {"content-length", "transfer-encoding"} & request.headers.keys()
     if request.method != "GET":
         raise refuse("method_not_allowed", {"Allow": "GET, POST"}, method=request.method[:32])
     if not wants_websocket(headers) or headers.get("sec-websocket-version") != "13":
         raise refuse("upgrade_required", UPGRADE)
-    wire = WSConnection(ConnectionType.SERVER)
-    try:
-        if len(base64.b64decode(headers.get("sec-websocket-key"), validate=True)) != 16:
-            raise ValueError
-        wire.initiate_upgrade_connection(list(headers.raw), request.path)
-    except (RemoteProtocolError, ValueError):
-        raise Refused(problem("bad_request", why="its upgrade is malformed")) from None
-    echo = [(name, value) for name, value in headers.raw if name == TURN_STATE]
-    return wire.send(AcceptConnection(extra_headers=echo)), wire.connection
+    key = headers.get("sec-websocket-key", "")
+    if not KEY.fullmatch(key) or (body and headers.get("content-length") != "0"):
+        raise Refused(problem("bad_request", why="its upgrade is malformed"))
+    accept = ("Sec-WebSocket-Accept", generate_accept_token(key.encode()).decode())
+    echo = [(TURN_STATE, headers[TURN_STATE])] if TURN_STATE in headers else []
+    return [("Upgrade", "websocket"), ("Connection", "Upgrade"), accept, *echo]
 
 
 @attrs.define(eq=False)
@@ -137,25 +126,25 @@ class Server:
     draining: trio.Event = attrs.field(factory=trio.Event)
     stats: Stats = attrs.field(factory=Stats)
     _peers: set[Http | WebSocket] = attrs.field(factory=set, init=False)
+    nursery: trio.Nursery = attrs.field(init=False)  # while running
     _left: trio.Event = attrs.field(factory=trio.Event, init=False)  # set when a connection ends
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[trio.Nursery]:
         """Run the timers, and what is started in the nursery, until the block ends."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.timers.run)
+        async with trio.open_nursery() as self.nursery:
+            self.nursery.start_soon(self.timers.run)
             if self.traces is not None:
-                nursery.start_soon(self.traces.run)
-            yield nursery
-            nursery.cancel_scope.cancel()
+                self.nursery.start_soon(self.traces.run)
+            yield self.nursery
+            self.nursery.cancel_scope.cancel()
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Everything for one TCP, TLS or in-memory stream; no exception of it gets out."""
         self.stats.accepted += 1
         self.stats.open += 1
-        number = self.stats.accepted
         try:
-            await self._guard(number, self._connection, stream, number)
+            await self._guard(self.stats.accepted, self._connection, stream, self.stats.accepted)
         finally:
             self.stats.open -= 1
             self._left.set()
@@ -183,19 +172,22 @@ class Server:
                 log.error("connection %d crashed", number, exc_info=leaf)
         return None
 
+    def spawn(self, number: int, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Start a task for a connection that outlives a crash of it, but not its stream."""
+        self.nursery.start_soon(self._guard, number, work, *args)
+
     async def _connection(self, stream: trio.abc.Stream, number: int) -> None:
-        trace = self.traces.open(number) if self.traces is not None else None
+        link = Link(stream, number, self)
+        if self.traces is not None:
+            link.trace = self.traces.open(number)
         try:
-            async with trio.open_nursery() as nursery:
-                out = Outbox(stream, nursery, self.limits, self.stats)
-                upgraded = await self._requests(Http(out, number, remote(stream), self.draining, trace))
-                if upgraded is not None:
-                    sane = await self._guard(number, self._converse, *upgraded)
-                    await upgraded[0].close(*(END if sane else CRASH))
-                nursery.cancel_scope.cancel()
+            upgraded = await self._requests(Http(link))
+            if upgraded is not None:
+                sane = await self._guard(number, self._converse, *upgraded)
+                await upgraded[0].close(*(END if sane else CRASH))
         finally:
-            if trace is not None and self.traces is not None:
-                self.traces.end(trace)
+            if self.traces is not None:
+                self.traces.end(number)
 
     async def _requests(self, http: Http) -> Upgraded | None:
         """Answer plain requests until there are no more, or one is upgraded."""
@@ -204,9 +196,9 @@ class Server:
         try:
             if self.stats.open > self.limits.max_connections:
                 await self._turn_away(http)
-            while upgraded is None and not http.over:
-                respond = Responder(http)
-                upgraded = await self._guard(http.number, self._answer, http, respond)
+            while not http.over and upgraded is None:
+                respond = Responder(http, http.link.trace)
+                upgraded = await self._guard(http.link.number, self._answer, http, respond)
                 if not (respond.started or upgraded or http.over):
                     await respond.problem(problem("server_error"))
             await http.finish()
@@ -219,16 +211,18 @@ class Server:
         http.over = True
         if self.stats.open <= self.limits.max_connections + self.limits.overflow_connections:
             full = Problem(503, OVERLOADED, "too_many_connections", "The server is full. Please try again.")
-            await Responder(http).problem(attrs.evolve(full, headers={"retry-after": "1"}))
+            await Responder(http, http.link.trace).problem(attrs.evolve(full, headers={"retry-after": "1"}))
 
     async def _answer(self, http: Http, respond: Responder) -> Upgraded | None:
         try:
             request = await http.request()
             if request is not None:
-                request = attrs.evolve(request, tenant=self._tenant(request))
+                request.tenant = self._tenant(request)
                 asks = request.method == "GET" or wants_websocket(request.headers)
                 if request.path == RESPONSES and asks:
-                    return await self._upgrade(http, request), request
+                    if self.draining.is_set():
+                        raise Refused(problem("server_shutting_down"))
+                    return http.switch(answer_upgrade(request)), [request]
                 await self.app.http(request, respond)
         except* Refused as group:
             self.stats.refused += 1
@@ -239,7 +233,7 @@ class Server:
 
     def _tenant(self, request: Request) -> int:
         """Whose key it is. All keys are compared, each in constant time."""
-        scheme, _, given = request.headers.get("authorization").partition(" ")
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
         same = [hmac.compare_digest(given.strip().encode(), key.encode()) for key in self.keys]
         if scheme.lower() == "bearer" and any(same):
             return same.index(True)
@@ -247,24 +241,11 @@ class Server:
             raise refuse("invalid_api_key", {"WWW-Authenticate": "Bearer"})
         return 0
 
-    async def _upgrade(self, http: Http, request: Request) -> WebSocket:
-        if await request.body():
-            raise Refused(problem("bad_request", why="an upgrade has no body"))
-        if self.draining.is_set():
-            raise Refused(problem("server_shutting_down"))
-        head, wire = switch(request)
-        if http.trace is not None:
-            http.log_request()
-            http.trace.http("s2c", head)
-        await http.send(head)
-        wire.receive_data(http.rest())  # a client need not, but may, have sent frames already
-        return WebSocket(http.number, http.out, wire, http.trace)
-
-    async def _converse(self, socket: WebSocket, request: Request) -> bool:
+    async def _converse(self, socket: WebSocket, request: list[Request]) -> bool:
         async with trio.open_nursery() as socket.nursery:
             self._peers.add(socket)
             try:
-                await self.app.websocket(socket, request)
+                await self.app.websocket(socket, request.pop())  # an idle connection need not keep it
             finally:
                 self._peers.discard(socket)
             socket.nursery.cancel_scope.cancel()

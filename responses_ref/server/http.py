@@ -7,7 +7,7 @@ connection, a request at a time.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any
@@ -17,8 +17,9 @@ import h11
 import trio
 
 from responses_ref.protocol.errors import Problem, Refused, problem
-from responses_ref.server.outbox import READ_BYTES, Outbox, half_close
+from responses_ref.server.link import Link
 from responses_ref.server.trace import Trace
+from responses_ref.server.websocket import WebSocket
 
 RESPONSES = "/v1/responses"
 ALIASES = (RESPONSES, "/responses", "/openai/v1/responses", "/v1/codex/responses")
@@ -28,29 +29,15 @@ DONE = {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
 Pairs = Iterable[tuple[str, str]]
 
 
-@attrs.frozen
-class Headers:
-    """Header fields in the order they came: names in lower case, text as Latin-1."""
-
-    raw: tuple[tuple[bytes, bytes], ...]
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.raw)
+class Headers(dict[str, str]):
+    """Header fields, names in lower case, text as Latin-1; repeated ones are joined by commas."""
 
     def all(self, name: str) -> list[str]:
-        """Every value of a header."""
-        return [value for key, value in self if key == name]
-
-    def get(self, name: str, default: str = "") -> str:
-        """The first value of a header."""
-        return next(iter(self.all(name)), default)
-
-    def tokens(self, name: str) -> set[str]:
-        """The comma-separated words of a header, in lower case."""
-        return {word.strip().lower() for value in self.all(name) for word in value.split(",")}
+        """The values of a header that is a list."""
+        return [word.strip() for word in self.get(name, "").split(",") if word.strip()]
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Request:
     """One request's head. ``tenant`` tells apart who may see whose responses."""
 
@@ -58,14 +45,13 @@ class Request:
     path: str  # canonical: all aliases of the responses path are the same place
     query: str
     headers: Headers
-    connection: int
-    remote: str
-    _http: Http
+    connection: int  # its number on this server
     tenant: int = 0
+    _body: Callable[[], Awaitable[bytes]] = attrs.field(kw_only=True)
 
     async def body(self) -> bytes:
         """Read the whole body; raises Refused when it is too large, too late or no HTTP."""
-        return await self._http.body()
+        return await self._body()
 
 
 def canonical(path: str) -> str:
@@ -80,54 +66,61 @@ def canonical(path: str) -> str:
 class Http:
     """The plain side of one TCP connection."""
 
-    out: Outbox
-    number: int
-    remote: str
-    draining: trio.Event
-    trace: Trace | None = None
+    link: Link
     over: bool = False  # no further request will come
     final: bool = False  # the answer on its way is the last one
     _wire: h11.Connection = attrs.field(init=False)
     _head: h11.Request | None = attrs.field(default=None, init=False)
     _body: bytes | None = attrs.field(default=None, init=False)
-    _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _waiting: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._wire = h11.Connection(h11.SERVER, self.out.limits.head_bytes)
+        self._wire = h11.Connection(h11.SERVER, self.link.shell.limits.head_bytes)
 
     async def request(self) -> Request | None:
         """The next request's head; None when there will be none: then the connection is ``over``."""
-        seconds = self.out.limits.handshake_seconds
+        seconds = self.link.shell.limits.handshake_seconds
         if self._head is not None and not self.final and self._wire.states == DONE:
             self._wire.start_next_cycle()
-            seconds, self._head, self._body = self.out.limits.keepalive_seconds, None, None
+            seconds, self._head, self._body = self.link.shell.limits.keepalive_seconds, None, None
         if not self.final and self._head is None:
-            with trio.move_on_after(seconds) as self._waiting:
-                event = await self._event()
-                if isinstance(event, h11.Request):
-                    self._head = event
-                    return self._request(event)
+            event = await self._await_head(trio.current_time() + seconds)
+            if isinstance(event, h11.Request):
+                self._head = event
+                return self._request(event)
         self.over = True
         return None
 
+    async def _await_head(self, deadline: float) -> Any:
+        shell, key = self.link.shell, (self.link.number, "head")
+        shell.timers.deadlines.set(key, deadline, self.link.abort, shell.nursery)
+        self._waiting = True
+        try:
+            return await self._event()
+        finally:
+            self._waiting = False
+            shell.timers.deadlines.clear(key)
+
     def _request(self, head: h11.Request) -> Request:
-        headers = Headers(tuple((bytes(name), bytes(value)) for name, value in head.headers))
-        for name, value in headers.raw:
-            if not value.isascii() and name.startswith(ASCII_HEADERS):
-                raise Refused(problem("bad_request", why=f"the header {name.decode()} is not ASCII"))
+        headers = Headers()
+        for key, value in head.headers:
+            if not value.isascii() and key.startswith(ASCII_HEADERS):
+                raise Refused(problem("bad_request", why=f"the header {key.decode()} is not ASCII"))
+            name, text = key.decode("ascii"), value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {text}" if name in headers else text
         target, method = head.target.decode("ascii"), head.method.decode("ascii")
         if not target.startswith("/"):  # the absolute form, which a proxy may send
             target = "/" + target.partition("://")[2].partition("/")[2]
         path, _, query = target.partition("?")
-        if method == "HEAD" and not headers.get("upgrade"):
+        if method == "HEAD" and "upgrade" not in headers:
             method = "GET"
-        return Request(method, canonical(path), query, headers, self.number, self.remote, self)
+        return Request(method, canonical(path), query, headers, self.link.number, body=self.body)
 
     async def body(self) -> bytes:
         """The request's body."""
         if self._body is None:
-            with trio.move_on_after(self.out.limits.body_seconds):
-                self._body = await self._read_body(self.out.limits.max_message_bytes)
+            with trio.move_on_after(self.link.shell.limits.body_seconds):
+                self._body = await self._read_body(self.link.shell.limits.max_message_bytes)
         if self._body is None:
             late = problem("bad_request", why="its body did not arrive in time")
             raise Refused(attrs.evolve(late, status=408))
@@ -142,6 +135,7 @@ class Http:
             await self.send(self._wire.send(h11.InformationalResponse(status_code=100, headers=[])))
         body = bytearray()
         while isinstance(event := await self._event(), h11.Data):
+            await trio.lowlevel.checkpoint()  # many small chunks may come in one read
             body += event.data
             if len(body) > limit:
                 raise too_large
@@ -149,29 +143,15 @@ class Http:
 
     async def _event(self) -> Any:
         """The next event of the request; an unfinished head may hold ``head_bytes``, not more."""
-        await trio.lowlevel.checkpoint()  # many small chunks may come in one read
-        limit = self.out.limits.head_bytes
+        limit = self.link.shell.limits.head_bytes
         try:
             while (event := self._wire.next_event()) is h11.NEED_DATA:
-                self._wire.receive_data(await self.receive(limit + 1 - len(self.rest())))
+                self._wire.receive_data(await self.link.receive(limit + 1 - len(self.rest())))
         except h11.RemoteProtocolError as error:
             if error.error_status_hint == 431:
                 raise Refused(problem("request_head_too_large", limit=limit)) from None
             raise Refused(problem("bad_request", why="it cannot be parsed")) from None
         return event
-
-    async def receive(self, size: int) -> bytes:
-        """Read some bytes; none at the end, however it came."""
-        reset = False
-        try:
-            data = await self.out.stream.receive_some(size)
-        except trio.ClosedResourceError:
-            return b""
-        except trio.BrokenResourceError:
-            data, reset = b"", True
-        if not data and self.trace is not None:
-            self.trace.eof(reset)
-        return bytes(data)
 
     def rest(self) -> bytes:
         """What has come and is not parsed yet."""
@@ -183,12 +163,24 @@ class Http:
             while isinstance(self._wire.next_event(), h11.Data):
                 pass
         unread = self._wire.their_state in (h11.IDLE, h11.SEND_BODY, h11.ERROR)
-        self.final = self.final or unread or self.draining.is_set()
-        self.log_request()
+        self.final = self.final or unread or self.link.shell.draining.is_set()
+        self._log_request()
         fields = [*headers, ("connection", "close")] if self.final else headers
         reason = HTTPStatus(status).phrase.encode()
         pairs = [(name.encode(), value.encode("latin-1")) for name, value in fields]
         return self._wire.send(h11.Response(status_code=status, headers=pairs, reason=reason))
+
+    def switch(self, headers: Pairs) -> WebSocket:
+        """Say 101 and leave HTTP; what has come behind the request are frames already."""
+        lines = ["HTTP/1.1 101 Switching Protocols", *(f"{name}: {value}" for name, value in headers)]
+        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        self._log_request()
+        self.log_answer(head)
+        self.link.send(head)
+        socket = WebSocket(self.link)
+        if rest := self.rest():
+            socket.feed(rest)
+        return socket
 
     def chunk(self, data: bytes) -> bytes:
         """A part of the answer's body, framed; nothing when only the head was asked for."""
@@ -201,15 +193,20 @@ class Http:
 
     async def send(self, data: bytes) -> None:
         """Send a part of the answer and wait until it has left, or cannot."""
-        self.out.send(data)
-        await self.out.flushed()
+        self.link.send(data)
+        await trio.lowlevel.checkpoint()  # many requests may come in one read
+        await self.link.flushed()
 
-    def log_request(self) -> None:
-        """Write the request into the trace."""
-        if self.trace is not None and (head := self._head) is not None:
+    def _log_request(self) -> None:
+        if self.link.trace is not None and (head := self._head) is not None:
             line = b"%b %b HTTP/%b" % (head.method, head.target, head.http_version)
             fields = [name + b": " + value for name, value in head.headers]
-            self.trace.http("c2s", b"\r\n".join([line, *fields, b"", b""]), self._body or b"")
+            self.link.trace.http("c2s", b"\r\n".join([line, *fields, b"", b""]), self._body or b"")
+
+    def log_answer(self, head: bytes, body: bytes = b"") -> None:
+        """Write the answer into the trace."""
+        if self.link.trace is not None:
+            self.link.trace.http("s2c", head, body)
 
     @asynccontextmanager
     async def while_connected(self) -> AsyncIterator[None]:
@@ -221,8 +218,8 @@ class Http:
 
     async def _watch(self, block: trio.CancelScope) -> None:
         """Keep reading: requests sent ahead wait in h11, and only a read notices the end."""
-        while len(self.rest()) <= self.out.limits.head_bytes:
-            data = await self.receive(READ_BYTES)
+        while len(self.rest()) <= self.link.shell.limits.head_bytes:
+            data = await self.link.receive()
             self._wire.receive_data(data)
             if not data:
                 self.over = True
@@ -232,14 +229,15 @@ class Http:
     async def finish(self) -> None:
         """After the last answer shut our end and wait for theirs: a reset could overtake it."""
         if self.final:
-            with trio.move_on_after(self.out.limits.close_seconds):
-                await half_close(self.out.stream)
-                while await self.receive(READ_BYTES):
+            with trio.move_on_after(self.link.shell.limits.close_seconds):
+                await self.link.half_close()
+                while await self.link.receive():
                     pass
 
     def drain(self) -> None:
         """End the wait for a next request."""
-        self._waiting.cancel()
+        if self._waiting:
+            self.link.abort()
 
 
 @attrs.define(eq=False)
@@ -247,29 +245,19 @@ class EventStream:
     """An answer whose body comes in pieces; sent as on a WebSocket."""
 
     _http: Http
-    _sent: list[bytes] = attrs.field(factory=list, init=False)  # for the trace
-
-    @property
-    def gone(self) -> bool:
-        """Whether the client went away before the end."""
-        return self._http.over or self._http.out.gone
+    sent: list[bytes] = attrs.field(factory=list, init=False)  # for the trace
 
     def send(self, data: bytes) -> None:
         """Send some bytes of the body; never waits."""
-        if self._http.trace is not None:
-            self._sent.append(data)
-        self._http.out.send(self._http.chunk(data))
+        if self._http.link.trace is not None:
+            self.sent.append(data)
+        self._http.link.send(self._http.chunk(data))
 
     async def drained(self) -> None:
         """Wait until the outbox is below its low-water mark, or the client is gone."""
         await trio.lowlevel.checkpoint()
-        while self._http.out.congested:
-            await self._http.out.moved()
-
-    def log(self, head: bytes) -> None:
-        """Write the whole answer into the trace."""
-        if self._http.trace is not None:
-            self._http.trace.http("s2c", head, b"".join(self._sent))
+        while self._http.link.congested:
+            await self._http.link.moved()
 
 
 @attrs.define(eq=False)
@@ -277,12 +265,8 @@ class Responder:
     """The answer to one request: ``json``, ``problem`` or ``stream``, once."""
 
     _http: Http
+    trace: Trace | None
     started: bool = attrs.field(default=False, init=False)
-
-    @property
-    def trace(self) -> Trace | None:
-        """The connection's trace, if it has one."""
-        return self._http.trace
 
     def while_connected(self) -> AbstractAsyncContextManager[None]:
         """A block that is cancelled when the client goes away."""
@@ -294,8 +278,7 @@ class Responder:
         fields = [("content-type", "application/json"), ("content-length", str(len(data))), *headers]
         self.started = True
         head = self._http.start(status, fields)
-        if self.trace is not None:
-            self.trace.http("s2c", head, data)
+        self._http.log_answer(head, data)
         await self._http.send(head + self._http.chunk(data) + self._http.end())
 
     async def problem(self, problem: Problem) -> None:
@@ -314,8 +297,8 @@ class Responder:
         head, events = self._http.start(status, fields), EventStream(self._http)
         try:
             async with self._http.while_connected():
-                self._http.out.send(head)
+                self._http.link.send(head)
                 yield events
                 await self._http.send(self._http.end())
         finally:
-            events.log(head)
+            self._http.log_answer(head, b"".join(events.sent))

@@ -16,14 +16,12 @@ from typing import Any, TextIO
 
 import attrs
 import trio
-from wsproto.events import CloseConnection, Event, Ping, Pong
 
 from responses_ref.server.limits import ConfigError
 
 TRACE_VERSION = 1
 REDACTED = "[redacted]"
 SECRETS = re.compile(r"(?im)^((?:proxy-authorization|authorization|cookie|api-key|x-api-key): )[^\r\n]*")
-NO_CODE = 1005
 KINDS = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
 
 
@@ -68,26 +66,20 @@ class Trace:
         for opcode, payload in frames(data):
             self.frame("s2c", opcode, payload)
 
-    def received(self, event: Event) -> None:
-        """A client's control frame, as wsproto reports it."""
-        if isinstance(event, CloseConnection):
-            code = b"" if event.code == NO_CODE else int(event.code).to_bytes(2, "big")
-            self.frame("c2s", 8, code + (event.reason or "").encode())
-        elif isinstance(event, Ping | Pong):
-            self.frame("c2s", 9 if isinstance(event, Ping) else 10, bytes(event.payload))
-
     def frame(self, direction: str, opcode: int, payload: bytes) -> None:
         """A whole message, or a control frame."""
-        kind, fields = KINDS[opcode], dict[str, Any]()
+        kind = KINDS[opcode]
         if kind == "text":
-            fields["text"] = payload.decode()
-        elif kind != "close":
-            fields["base64"] = base64.b64encode(payload).decode()
+            self.line(direction, kind, text=payload.decode())
+        elif kind == "close":
+            self.close(direction, int.from_bytes(payload[:2], "big") or 1005, payload[2:].decode())
         else:
-            self._closer = self._closer or ("client" if direction == "c2s" else "server")
-            code = int.from_bytes(payload[:2], "big") or NO_CODE
-            fields = {"code": code, "reason": payload[2:].decode(), "by": self._closer}
-        self.line(direction, kind, **fields)
+            self.line(direction, kind, base64=base64.b64encode(payload).decode())
+
+    def close(self, direction: str, code: int, reason: str) -> None:
+        """A Close frame; ``by`` says who sent the first."""
+        self._closer = self._closer or ("client" if direction == "c2s" else "server")
+        self.line(direction, "close", code=code, reason=reason, by=self._closer)
 
     def http(self, direction: str, head: bytes, body: bytes = b"") -> None:
         """A plain request or answer, without its keys."""
@@ -138,10 +130,9 @@ class TraceDir:
         file.write(json.dumps(meta) + "\n")
         return trace
 
-    def end(self, trace: Trace) -> None:
-        """Finish a trace."""
-        del self._open[trace.number]
-        trace.end()
+    def end(self, number: int) -> None:
+        """Finish a connection's trace."""
+        self._open.pop(number).end()
 
     async def run(self) -> None:
         """Flush all traces each second, for ever."""

@@ -1,4 +1,4 @@
-"""What is on its way to one peer.
+"""One TCP, TLS or in-memory stream: bytes in, and an outbox for the bytes out.
 
 ``send`` never waits.  While nothing is queued it hands the bytes to the kernel at
 once: a joined batch then costs one system call and no task switch.  What the kernel
@@ -13,31 +13,41 @@ the writer.
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any, Protocol
 
 import attrs
 import trio
 
 from responses_ref.server.limits import Limits, Stats
+from responses_ref.server.timer import Timers
+from responses_ref.server.trace import Trace
 
 READ_BYTES = 65_536
 
 
-async def half_close(stream: trio.abc.Stream) -> None:
-    """Tell the peer that nothing more will come, where the stream can say so."""
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-        if isinstance(stream, trio.abc.HalfCloseableStream):
-            await stream.send_eof()
+class Shell(Protocol):
+    """What a link needs of its server."""
+
+    limits: Limits
+    stats: Stats
+    timers: Timers
+    draining: trio.Event
+    nursery: trio.Nursery
+
+    def spawn(self, number: int, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Start a task for connection ``number`` that may outlive it, but not its stream."""
 
 
 @attrs.define(eq=False)
-class Outbox:
+class Link:
     """Whole frames in, bytes out; ``queued`` bytes are not yet with the kernel."""
 
     stream: trio.abc.Stream
-    nursery: trio.Nursery
-    limits: Limits
-    stats: Stats
+    number: int
+    shell: Shell
+    trace: Trace | None = None
     queued: int = 0
     gone: bool = False  # nothing can be sent any more
     slow: bool = False  # gone because the peer reads too slowly
@@ -48,9 +58,47 @@ class Outbox:
     _moved: trio.Event | None = attrs.field(default=None, init=False)
 
     @property
+    def socket(self) -> trio.socket.SocketType | None:
+        """The socket, if bytes may go straight through it."""
+        plain = isinstance(self.stream, trio.SocketStream) and os.name == "posix"
+        return self.stream.socket if plain else None  # type: ignore[attr-defined]
+
+    async def receive(self, size: int = READ_BYTES) -> bytes:
+        """Read some bytes; none at the end, however it came. Always a checkpoint."""
+        reset = False
+        try:
+            if (socket := self.socket) is None:
+                data = bytes(await self.stream.receive_some(size))
+            else:
+                await trio.lowlevel.checkpoint()
+                while (got := self._read_now(socket, size)) is None:
+                    await trio.lowlevel.wait_readable(socket)
+                data = got
+        except trio.ClosedResourceError:  # by us
+            return b""
+        except (trio.BrokenResourceError, OSError):
+            data, reset = b"", True
+        if not data and self.trace is not None:
+            self.trace.eof(reset)
+        return data
+
+    def abort(self) -> None:
+        """Shut the stream under whoever uses it."""
+        self.shell.spawn(self.number, trio.aclose_forcefully, self.stream)
+
+    @staticmethod
+    def _read_now(socket: trio.socket.SocketType, size: int) -> bytes | None:
+        if socket.fileno() == -1:
+            raise trio.ClosedResourceError
+        try:
+            return os.read(socket.fileno(), size)
+        except BlockingIOError:
+            return None
+
+    @property
     def congested(self) -> bool:
         """Whether a producer should wait."""
-        return self.queued > self.limits.low_water_bytes and not self.gone
+        return self.queued > self.shell.limits.low_water_bytes and not self.gone
 
     def send(self, data: bytes, urgent: bool = False) -> None:
         """Send whole frames, in order; urgent ones overtake what no write has begun with."""
@@ -62,7 +110,7 @@ class Outbox:
         sent = self._write_now(data)
         if sent < len(data):
             self._busy, self.queued = True, len(data) - sent
-            self.nursery.start_soon(self._write, memoryview(data)[sent:])
+            self.shell.spawn(self.number, self._write, memoryview(data)[sent:])
 
     async def moved(self) -> None:
         """Wait until some bytes have left, or none ever will."""
@@ -81,11 +129,17 @@ class Outbox:
             self._moved.set()
             self._moved = None
 
+    async def half_close(self) -> None:
+        """Tell the peer that nothing more will come, where the stream can say so."""
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            if isinstance(self.stream, trio.abc.HalfCloseableStream):
+                await self.stream.send_eof()
+
     def _write_now(self, data: bytes) -> int:
-        if not isinstance(self.stream, trio.SocketStream) or os.name != "posix":
+        if (socket := self.socket) is None:
             return 0
         try:
-            return os.write(self.stream.socket.fileno(), data)
+            return os.write(socket.fileno(), data)
         except BlockingIOError:
             return 0
         except OSError:  # the reader will learn what happened to the connection
@@ -93,23 +147,20 @@ class Outbox:
             return len(data)
 
     def _enqueue(self, data: bytes, urgent: bool) -> None:
-        full = len(self._queue) >= self.limits.outbox_messages
-        if full or self.queued + len(data) > self.limits.outbox_bytes:
+        full = len(self._queue) >= self.shell.limits.outbox_messages
+        if full or self.queued + len(data) > self.shell.limits.outbox_bytes:
             self._lose(slow=True)
             return
         self.queued += len(data)
-        if urgent:
-            self._queue.insert(self._urgent, data)
-            self._urgent += 1
-        else:
-            self._queue.append(data)
+        self._queue.insert(self._urgent if urgent else len(self._queue), data)
+        self._urgent += urgent
 
     def _take(self) -> bytes:
         """Join the first frames of the queue: at least one, at most ``write_bytes`` of them."""
         size = count = 0
         for part in self._queue:
             size += len(part)
-            if count and size > self.limits.write_bytes:
+            if count and size > self.shell.limits.write_bytes:
                 break
             count += 1
         batch = b"".join(self._queue[:count])
@@ -133,9 +184,9 @@ class Outbox:
             await trio.aclose_forcefully(self.stream)
 
     async def _write_slices(self, data: memoryview, scope: trio.CancelScope) -> None:
-        for start in range(0, len(data), self.limits.write_bytes):
-            part = data[start : start + self.limits.write_bytes]
-            scope.deadline = trio.current_time() + self.limits.write_seconds
+        for start in range(0, len(data), self.shell.limits.write_bytes):
+            part = data[start : start + self.shell.limits.write_bytes]
+            scope.deadline = trio.current_time() + self.shell.limits.write_seconds
             await self.stream.send_all(part)
             self.queued -= len(part)
             self.wake()
@@ -144,7 +195,7 @@ class Outbox:
         """Give the peer up: no Close frame would get through to it."""
         if not self.gone:
             self.gone, self.slow = True, slow
-            self.stats.slow_consumers += slow
+            self.shell.stats.slow_consumers += slow
             self._queue.clear()
         self.wake()
         if self._scope is not None:
