@@ -124,7 +124,7 @@ class Connection:
             return lifetime.refuse_new(self, lane)
         limits, waiting = self.settings, self.lanes.waiting
         full = len(waiting) >= limits.max_queued
-        if full or (waiting and self.lanes.waiting_bytes + size > limits.max_queued_bytes):
+        if (full or self.lanes.waiting_bytes + size > limits.max_queued_bytes) and self.lanes.must_wait(lane):
             return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
         if self.append:
             append.supersede(self)

@@ -146,6 +146,11 @@ class Lanes:
     def waiting_bytes(self) -> int:
         return sum(turn.size for turn in self.waiting)
 
+    def must_wait(self, name: str | None) -> bool:
+        """Whether a create that comes now cannot start at once."""
+        lane = self.named.get(name)
+        return len(self.running) >= self.max_in_flight or (lane is not None and lane.active is not None)
+
     def next_ready(self) -> Turn | None:
         """Take the first waiting turn that may start, and give it its lane and a slot."""
         if len(self.running) >= self.max_in_flight:  # RWS-LAN-009

@@ -305,3 +305,19 @@ def _ending(response: Event) -> Iterator[str]:
         yield response["error"]["code"]
     if response["incomplete_details"]:
         yield response["incomplete_details"]["reason"]
+
+
+# --- Tables of (what happens, what comes of it). ---
+
+Step = Event | str | Callable[[Bench], Any]
+
+
+def play(bench: Bench, steps: Iterable[Step]) -> str:
+    """Let the steps happen: messages, or methods of the bench. Gives all that was sent, in short."""
+    before = len(bench.events)
+    for step in steps:
+        if callable(step):
+            step(bench)
+        else:
+            bench.send(step)
+    return " ".join(lines(bench.events[before:]))
