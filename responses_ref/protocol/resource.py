@@ -176,7 +176,8 @@ ECHOED = (
     "max_output_tokens", "max_tool_calls", "store", "background", "metadata", "safety_identifier",
     "prompt_cache_key",
 )  # fmt: skip
-ECHOED_IF_SENT = ("user", "prompt", "prompt_cache_retention", "prompt_cache_options")
+ECHOED_IF_SENT = ("user", "prompt", "prompt_cache_retention")
+CACHE_OPTIONS = {"mode": "implicit", "ttl": "30m"}  # what is applied where the request is silent
 
 
 def echo(create: Create) -> dict[str, Any]:
@@ -189,6 +190,9 @@ def echo(create: Create) -> dict[str, Any]:
     fields["tools"] = [_tool(tool) for tool in create.tools]
     fields["service_tier"] = "default"  # the tier used, not the tier asked for: RWS-RES-017
     fields |= {name: value for name in ECHOED_IF_SENT if (value := getattr(create, name)) is not None}
+    if create.prompt_cache_options is not None:  # as applied: the wish for a warm-up is none of them
+        applied = {**CACHE_OPTIONS, **create.prompt_cache_options}
+        fields["prompt_cache_options"] = {name: applied[name] for name in applied if name != "prewarm"}
     if create.conversation is not None:
         fields["conversation"] = {"id": create.conversation}
     return fields

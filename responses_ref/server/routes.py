@@ -178,11 +178,12 @@ def _limit(text: str) -> int:
 
 
 def _context(node: Node) -> Iterator[dict[str, Any]]:
-    """The items before a response's output, oldest first; one that came without an id gets one here."""
+    """The items before a response's output, oldest first; what came without id and status gets them here."""
     for step in reversed(list(node.back())):
         for place, item in enumerate(step.input if step is node else step.items):
-            fields = codec.wire(item)
-            yield {"id": f"item_{step.response.id.removeprefix('resp_')}_{place}", **fields}
+            status = {"status": "completed"} if hasattr(item, "status") else {}
+            identity = {"id": f"item_{step.response.id.removeprefix('resp_')}_{place}"}
+            yield {**identity, **status, **codec.wire(item)}
 
 
 async def models(rooms: Rooms, request: Request, respond: Responder) -> None:
