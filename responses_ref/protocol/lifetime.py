@@ -52,8 +52,9 @@ def _why(connection: Connection) -> Problem:
 
 def drain(connection: Connection) -> None:
     """The server is going down."""
-    connection.state = CONNECTION[connection.state, "drain"]
-    connection.do(SetDeadline("grace", connection.now + connection.settings.grace))
+    before, connection.state = connection.state, CONNECTION[connection.state, "drain"]
+    if before == "open":
+        connection.do(SetDeadline("grace", connection.now + connection.settings.grace))
 
 
 def _limit(connection: Connection) -> None:

@@ -107,6 +107,7 @@ STEER: Table = {
 CONNECTION: Table = {
     ("open", "limit"): "limited",  # the lifetime is over: what runs may end
     ("open", "drain"): "draining",  # the server goes down: what has begun may end
+    ("draining", "drain"): "draining",
     ("draining", "limit"): "draining",
     ("limited", "drain"): "limited",
     ("open", "close"): "closed",
