@@ -119,7 +119,7 @@ class ToolsAreWhole(Invariant):
 
 
 class OutputIsWhole(Invariant):
-    """An item without an end is told by RWS-ORD-009."""
+    """That an item was not finished is told by RWS-ORD-009 and RWS-ORD-022."""
 
     clause = "RWS-RES-006"
     on = ENDS
@@ -131,9 +131,9 @@ class OutputIsWhole(Invariant):
         response, output = live(event), event.get("response", "output")
         if response is None or not isinstance(output, list):
             return None
-        if event.type == _COMPLETED and any(item.done is None for item in response.items):
-            return None
-        told = [item.get("id") if isinstance(item, dict) else None for item in output]
+        open_ids = {item.id for item in response.items if item.done is None}
+        names = [item.get("id") if isinstance(item, dict) else None for item in output]
+        told = [name for name in names if name not in open_ids]
         wanted = [item.done.get("id") for item in response.items if item.done is not None]
         return equal(told, wanted, "the output's ids")
 
