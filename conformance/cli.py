@@ -53,12 +53,29 @@ def _list(parsers: Parsers) -> None:
 
 
 def _mutants(parsers: Parsers) -> None:
-    add = parsers.add_parser(
-        "mutants", help="prove that each clause catches a server that breaks it"
-    ).add_argument
+    add = parsers.add_parser("mutants", help="prove that each clause catches its broken server").add_argument
     add("-k", dest="glob", metavar="GLOB", help="only mutants of such a clause, or with such a name")
     add("--full", action="store_true", help="run all cases against each, not only those that concern it")
     add("--json", action="store_true")
+
+
+def _diff(parsers: Parsers) -> None:
+    add = parsers.add_parser(
+        "diff", help="give two servers the same input, show where they differ"
+    ).add_argument
+    add("a", metavar="URL_A")
+    add("b", metavar="URL_B")
+
+
+def _export(parsers: Parsers) -> None:
+    add = parsers.add_parser("export", help="write clauses, cases and schemas as JSON").add_argument
+    add("directory", metavar="DIR")
+
+
+def _matrix(parsers: Parsers) -> None:
+    add = parsers.add_parser("matrix", help="several reports side by side, as a page").add_argument
+    add("reports", nargs="+", metavar="REPORT.json")
+    add("-o", dest="output", required=True, metavar="FILE.html")
 
 
 # command -> (adds its parser, runs it)
@@ -67,6 +84,9 @@ COMMANDS: Final[dict[str, tuple[Callable[[Parsers], None], Callable[[argparse.Na
     "judge": (_judge, commands.judge),
     "list": (_list, commands.list_clauses),
     "mutants": (_mutants, commands.mutants),
+    "diff": (_diff, commands.diff),
+    "export": (_export, commands.export),
+    "matrix": (_matrix, commands.matrix),
 }
 
 

@@ -12,16 +12,20 @@ from typing import Any, Final
 import attrs
 import trio
 
+from conformance import diff as differing
+from conformance import export as exporting
 from conformance import judge as judging
 from conformance import trace
 from conformance.invariants import REGISTRY
 from conformance.known import Known, read_known
 from conformance.offer import Features, Foreign, Offer, read_features, read_profiles
 from conformance.report import forms, write
-from conformance.report.data import Report, build
+from conformance.report.data import BadReport, Report, build
+from conformance.report.data import load as load_report
+from conformance.report.matrix import matrix_page
 from conformance.specdoc import Spec, load
 from conformance.suite import CaseResult, Run, Suite, narrow
-from conformance.target import UsageError, parse_url
+from conformance.target import TcpTarget, Unreachable, UsageError, parse_url
 from conformance.transcript import Case
 from conformance.verdict import Result, Selection, exit_code, judge_all
 
@@ -229,3 +233,47 @@ def _mutant_line(row: Any) -> str:
     also = f" (and {', '.join(row.also_fails)}, for a reason)" if row.also_fails and not row.problem else ""
     line = f"{row.clause:<13} {row.mutant:<44} {'exact' + also if not row.problem else row.problem}"
     return "\n".join([line, *(f"{'':<14}{one}" for one in row.evidence)] if row.problem else [line])
+
+
+# --- diff, export, matrix ---------------------------------------------------------------------------
+
+
+def diff(options: argparse.Namespace) -> int:
+    """``diff``: 0 if two servers answer alike, 1 if not."""
+    spec = load()
+    first, second = TcpTarget.of(options.a), TcpTarget.of(options.b)
+    count = trio.run(_diff, spec, first, second)
+    print(f"{count} of {len(differing.cases_for(spec))} cases differ")
+    return 1 if count else 0
+
+
+async def _diff(spec: Spec, first: TcpTarget, second: TcpTarget) -> int:
+    count = 0
+    for target in (first, second):
+        try:
+            await trio.aclose_forcefully(await target.connect())
+        except Unreachable as exc:
+            raise UsageError(str(exc)) from None
+    for case in differing.cases_for(spec):
+        found = await differing.compare(case, first, second)
+        if found is not None:
+            count += 1
+            print("\n".join([f"--- {found.case}", *found.lines[2:]]), flush=True)
+    return count
+
+
+def export(options: argparse.Namespace) -> int:
+    """``export``: the specification as data."""
+    for name in exporting.export(load(), Path(options.directory)):
+        print(Path(options.directory) / name)
+    return 0
+
+
+def matrix(options: argparse.Namespace) -> int:
+    """``matrix``: a page with a column for each report."""
+    try:
+        reports = [load_report(Path(name)) for name in options.reports]
+    except BadReport as exc:
+        raise UsageError(str(exc)) from None
+    Path(options.output).write_text(matrix_page(reports), "utf-8", "replace")
+    return 0

@@ -136,7 +136,8 @@ def _short(record: Record, limit: int) -> Record:
 _LEFT_OUT: Final = frozenset(
     ("tools", "text", "reasoning", "metadata", "temperature", "top_p", "truncation", "top_logprobs",
      "presence_penalty", "frequency_penalty", "parallel_tool_calls", "tool_choice", "service_tier", "user",
-     "background", "max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key", "instructions")
+     "background", "max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key",
+     "instructions")
 )  # fmt: skip
 
 
