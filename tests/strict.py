@@ -1,7 +1,9 @@
 """What a server has sent, held against the types of the `openai` package: every field, and no other.
 
 The package's models let unknown fields pass, so after pydantic has validated an
-event strictly, every model in it is asked what it did not know.
+event strictly, every model in it is asked what it did not know.  What goes back to
+the client as it came is the client's own and is left out before that: tools that the
+server only carries, and the input of a steer that it refuses as invalid.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ def _events(union: Any) -> dict[str, type[BaseModel]]:
 
 WS = _events(ResponsesServerEvent)
 SSE = _events(ResponseStreamEvent)
+TOOLS = ("function", "custom")  # what the server itself understands
 
 
 @cache
@@ -52,10 +55,23 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 def faults(text: str, model: Any) -> list[str]:
     """What is wrong with a JSON text that should be a ``model`` of the package."""
     try:
-        value = _adapter(model).validate_json(text, strict=True)
+        value = _adapter(model).validate_json(_without_echoes(text), strict=True)
     except ValidationError as error:
         return [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()][:5]
     return list(_unknown(value, ""))
+
+
+def _without_echoes(text: str) -> str:
+    """The JSON text without what is the client's own and not judged by the server either."""
+    if '"tools":[{' not in text and '"code":"invalid_input"' not in text:
+        return text
+    value = json.loads(text)
+    if value.get("type") == "response.steer.failed":
+        value["steer"]["input"] = ""  # what was wrong goes back as it came
+    else:
+        response = value.get("response", value)
+        response["tools"] = [tool for tool in response["tools"] if tool["type"] in TOOLS]
+    return json.dumps(value)
 
 
 def _unknown(value: Any, path: str) -> Iterator[str]:
@@ -99,7 +115,7 @@ def _of_connection(lines: Iterable[dict[str, Any]]) -> Iterator[Sent]:
         if line["kind"] == "text":
             name = json.loads(line["text"])["type"]
             yield Sent(WS.get(name), name, line["text"])
-        elif line["kind"] == "http" and line["body"]:
+        elif line["kind"] == "http" and line.get("body"):
             yield from _of_answer(line["head"].lower(), line["body"])
 
 

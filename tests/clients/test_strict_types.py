@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -134,7 +137,19 @@ def test_the_judge_looks_into_the_response(server: process.Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def everything(driven: None, servers_folder: Path) -> list[strict.Sent]:
+def judged(server: process.Server, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have the whole conformance suite provoke that server; what it says of it is another test's matter."""
+    features = tmp_path_factory.mktemp("suite") / "features.toml"
+    features.write_text('profiles = ["core", "warm", "lanes", "steer", "http", "openresponses", "codex"]')
+    suite = shutil.which("responses-conformance", path=Path(sys.executable).parent)
+    assert suite is not None
+    command = [suite, "run", server.ws, "--features", features, "--jobs", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode in (0, 1, 3), done.stderr
+
+
+@pytest.fixture(scope="session")
+def everything(driven: None, judged: None, servers_folder: Path) -> list[strict.Sent]:
     return list(strict.sent(servers_folder))
 
 
