@@ -74,7 +74,7 @@ class Connection:
     told_limit: bool = False
     turns: int = 0
     actions: list[Action] = attrs.Factory(list)
-    ended: dict[str, str] = attrs.Factory(dict)
+    ended: dict[str, tuple[str | None, str | None]] = attrs.Factory(dict)  # status and lane
     last: Turn | None = None  # the newest turn that has ended
     lanes: Lanes = attrs.field()
 
@@ -297,15 +297,15 @@ class Connection:
         emitter.lifecycle(outcome.status, node.response)
         self.flush(turn)
         self.cache.ended(turn.lane.name, node)
-        self._remember(node.response)
+        self._remember(node.response, turn)
         self.last, self.touched = turn, self.now
         self.do(SetDeadline(f"heartbeat {turn.number}", None))
         self.do(Bill(node.response))
         self.lanes.release(turn)
         steering.after(self, turn, node)
 
-    def _remember(self, response: Response) -> None:
-        self.ended[response.id] = response.status
+    def _remember(self, response: Response, turn: Turn) -> None:
+        self.ended[response.id] = response.status, turn.lane.name
         if len(self.ended) > MAX_REMEMBERED:
             del self.ended[next(iter(self.ended))]
 

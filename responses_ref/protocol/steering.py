@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FIELDS = {"type", "previous_response_id", "input"}
 PARTS = {"input_text", "input_image", "input_file"}
+NEVER: tuple[str | None, str | None] = (None, None)  # status and lane of a response that never was
 MESSAGES = {
     "response_not_found": "Response '{id}' is not available on this connection.",
     "invalid_input": "The event takes type, previous_response_id and input: a string, or user messages.",
@@ -68,7 +69,7 @@ def _fault(connection: Connection, message: Mapping[str, Any], turn: Turn | None
     if set(message) != FIELDS or not isinstance(target, str) or not _is_user_input(message["input"]):
         return "invalid_input"
     if turn is None:
-        status = connection.ended.get(target)
+        status, _ = connection.ended.get(target, NEVER)
         by_status = {None: "response_not_found", "completed": "response_already_completed"}
         return by_status.get(status, "response_not_active")
     if turn.asked.conversation or turn.asked.compacts:
@@ -134,8 +135,7 @@ def after(connection: Connection, turn: Turn, node: Node) -> None:
     elif steers:
         raw = {**turn.raw, "input": [], "previous_response_id": response_id, "generate": None}
         connection.enqueue(lane.name, raw, 0, steers)  # RWS-STR-011
-    for gone in [key for key in lane.pending if connection.cache.get(key) is None]:
-        _give_up(connection, turn, gone, lane.pending.pop(gone))
+    _give_up_lost(connection, turn)
 
 
 def _explicit(connection: Connection, turn: Turn, response_id: str) -> bool:
@@ -185,8 +185,15 @@ def committed(turn: Turn) -> None:
 def refused(connection: Connection, turn: Turn) -> None:
     """The create that carried submissions was refused: they cannot be applied any more."""
     parent = turn.raw.get("previous_response_id")
-    if turn.carried:
-        _give_up(connection, turn, parent, turn.carried)
+    _give_up(connection, turn, parent, turn.carried)
+    _give_up_lost(connection, turn)
+
+
+def _give_up_lost(connection: Connection, turn: Turn) -> None:
+    """Submissions whose target has been dropped: no create can take them any more."""
+    pending = turn.lane.pending
+    for lost in [key for key in pending if connection.cache.get(key) is None]:
+        _give_up(connection, turn, lost, pending.pop(lost))
 
 
 def _give_up(connection: Connection, turn: Turn, target: Any, steers: list[Steer]) -> None:
@@ -207,5 +214,5 @@ def _failed(
         turn.live.aside("response.steer.failed", **fields)
         connection.flush(turn)
     else:
-        lane = turn.lane.name if turn else None
+        lane = turn.lane.name if turn else connection.ended.get(str(target), NEVER)[1]  # RWS-STR-003
         connection.do(Send(Event("response.steer.failed", fields, 0, lane)))
