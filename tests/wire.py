@@ -16,7 +16,12 @@ MASK = b"\x37\xfa\x21\x3d"
 
 
 def frame(
-    payload: bytes | str = b"", opcode: int = TEXT, *, fin: bool = True, rsv: int = 0, mask: bytes | None = MASK
+    payload: bytes | str = b"",
+    opcode: int = TEXT,
+    *,
+    fin: bool = True,
+    rsv: int = 0,
+    mask: bytes | None = MASK,
 ) -> bytes:
     """One client frame; every part of it can be made wrong."""
     data = payload.encode() if isinstance(payload, str) else payload

@@ -1,9 +1,8 @@
 """The server's side of one WebSocket: wsproto parses, we do the rest.
 
-wsproto's ``FrameProtocol`` turns bytes into checked frames.  Ours go out through
-:func:`frame`, which costs a seventh of its serialiser.  No task of this module is alive
-while the connection idles: ``receive`` reads in its caller's task, a writer exists only
-while the kernel is full, and ``_linger`` only while the connection closes.
+wsproto's ``FrameProtocol`` turns bytes into checked frames.  No task of this module is
+alive while the connection idles: ``receive`` reads in its caller's task, a writer exists
+only while the kernel is full, and ``_linger`` only while the connection closes.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import attrs
 import trio
 from wsproto.frame_protocol import Frame, FrameProtocol, Opcode, ParseFailed
 
+from responses_ref.server.framing import frame
 from responses_ref.server.link import Link
 from responses_ref.server.timer import call
 from responses_ref.server.trace import Trace
@@ -25,16 +25,6 @@ NORMAL, GOING_AWAY, PROTOCOL_ERROR, NO_CLOSE = 1000, 1001, 1002, 1006
 INVALID_DATA, TOO_BIG, CRASHED = 1007, 1009, 1011
 # What a peer that broke a rule is told.
 REASONS = {PROTOCOL_ERROR: "protocol error", INVALID_DATA: "invalid UTF-8", TOO_BIG: "message too big"}
-
-
-def frame(payload: bytes, opcode: int = Opcode.TEXT) -> bytes:
-    """One whole, unmasked frame (RFC 6455, 5.2)."""
-    n = len(payload)
-    if n < 126:
-        return bytes((0x80 | opcode, n)) + payload
-    if n < 65_536:
-        return bytes((0x80 | opcode, 126)) + n.to_bytes(2, "big") + payload
-    return bytes((0x80 | opcode, 127)) + n.to_bytes(8, "big") + payload
 
 
 @attrs.frozen

@@ -14,11 +14,15 @@ import wire
 from trio.testing import memory_stream_pair
 
 from responses_ref.server.accept import Server
+from responses_ref.server.framing import frame
 from responses_ref.server.http import Request, Responder
 from responses_ref.server.limits import Limits
-from responses_ref.server.websocket import WebSocket, frame
+from responses_ref.server.websocket import WebSocket
 
+# Quick deadlines for peers that are silent on purpose; a patient server for those that are only slow.
 QUICK = Limits(handshake_seconds=0.4, close_seconds=0.4, write_seconds=0.4, keepalive_seconds=0.4)
+
+PATIENT = attrs.evolve(QUICK, write_seconds=20.0)
 
 
 async def echo(socket: WebSocket, request: Request) -> None:
@@ -118,9 +122,12 @@ async def serving(
             harness = Harness(server, app, nursery, listeners[0].socket.getsockname()[1])
             await trio.testing.wait_all_tasks_blocked()
             before = tasks(), open_files()
-            yield harness
-            for client in harness.clients:
-                await trio.aclose_forcefully(client.stream)
+            try:
+                yield harness
+            finally:
+                with trio.CancelScope(shield=True):
+                    for client in harness.clients:
+                        await trio.aclose_forcefully(client.stream)
             await server.empty()
             await trio.testing.wait_all_tasks_blocked()
             assert (tasks(), open_files()) == before
