@@ -177,9 +177,9 @@ class Emitter:
 
     def _bracket(self, part: BatchPart) -> None:
         if isinstance(part, ItemStarted):
-            self._open(part)
-        elif isinstance(part, ItemDone):
-            self._done(part.status)
+            return self._open(part)
+        assert isinstance(part, ItemDone)
+        self._done(part.status)
 
     # --- Items. ---
 
@@ -254,5 +254,4 @@ class Emitter:
             return
         whole = kind.make(text)
         item.done[kind.index].append(whole)
-        if kind.framed:
-            self.event(f"response.{kind.framed}.done", part=whole, **part.where)
+        self.event(f"response.{kind.framed}.done", part=whole, **part.where)

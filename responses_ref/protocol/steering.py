@@ -21,7 +21,7 @@ import attrs
 
 from . import codec
 from .actions import CancelModel, Send
-from .batch import BatchPart, ItemDone, ItemStarted
+from .batch import BatchPart, ItemDone
 from .cache import Node
 from .errors import INVALID, MAX_QUOTED, Refused
 from .events import Event
@@ -106,16 +106,13 @@ def _may_stop(turn: Turn) -> bool:
 
 def boundary(turn: Turn, body: Sequence[BatchPart], ends: bool) -> int | None:
     """How much of the batch to emit before a steered response stops; None: it does not stop here."""
-    if not _may_stop(turn):
+    item = turn.live.item  # a steer that comes between two items stops the response there and then
+    if item is None or item.kind.endswith("_call") or not _may_stop(turn):
         return None
-    kind = turn.live.item.kind if turn.live.item else ""
-    for index, part in enumerate(body):
-        if isinstance(part, ItemStarted):
-            kind = part.kind
+    for after, part in enumerate(body, 1):
         if isinstance(part, ItemDone):
-            after = index + 1
             natural_end = after == len(body) and ends
-            return None if kind.endswith("_call") or natural_end else after
+            return None if natural_end else after
     return None
 
 

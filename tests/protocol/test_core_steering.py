@@ -406,7 +406,8 @@ def test_piece_by_piece() -> None:
         bench,
         [create(), says(ItemStarted("reasoning"), Piece("t", "reasoning_text")), steer("resp_1")],
     )
-    assert bench.say(Piece("u", "reasoning_text"), ItemDone(), *message("no"), Finished())[-5:] == [
+    assert bench.say(Piece("u", "reasoning_text")) == ["'u'"]
+    assert bench.say(Piece("v", "reasoning_text"), ItemDone(), *message("no"), Finished())[-5:] == [
         ")reasoning_text",
         "-reasoning",
         "incomplete steered",

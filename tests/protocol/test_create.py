@@ -212,6 +212,7 @@ def test_what_is_echoed() -> None:
             reasoning={"effort": "low"},
             conversation={"id": "conv_1"},
             service_tier="fast",
+            prompt_cache_options={"prewarm": False, "ttl": "12h"},
             user="u",
             client_metadata={"x": 1},
         )
@@ -226,6 +227,7 @@ def test_what_is_echoed() -> None:
     assert echo["reasoning"] == {"effort": "low", "summary": None}
     assert echo["conversation"] == {"id": "conv_1"}
     assert echo["service_tier"] == "default"
+    assert echo["prompt_cache_options"] == {"mode": "implicit", "ttl": "12h"}
     assert (echo["user"], echo["store"], echo["background"]) == ("u", False, False)
     assert "client_metadata" not in echo
     assert "prompt" not in echo

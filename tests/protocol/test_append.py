@@ -1,0 +1,99 @@
+"""The append prototype, in outline: a response pauses at its calls and goes on with their outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_bench import Bench, Step, call, create, output, play
+
+from responses_ref.protocol.batch import Finished
+
+START = "created in_progress"
+SAID = "+message (output_text 'ok' ='ok' )output_text -message"
+CALLED = "+function_call '{}' ='{}' -function_call"
+PAUSED = f"{START} {CALLED} done"
+FAILED = "created failed"
+
+
+def append(*items: Any) -> dict[str, Any]:
+    return {"type": "response.append", "input": list(items)}
+
+
+def calls(bench: Bench) -> None:
+    bench.say(*call(), Finished())
+
+
+def two_calls(bench: Bench) -> None:
+    bench.say(*call(), *call(), Finished())
+
+
+def limit(bench: Bench) -> None:
+    bench.reach("lifetime")
+
+
+def grace(bench: Bench) -> None:
+    bench.reach("grace")
+
+
+ONE, TWO = output("call_1"), output("call_2")
+
+# (doc, what happens, what is sent)
+APPENDS: list[tuple[str, list[Step], str]] = [
+    ("a turn without calls", [create(), Bench.finish], f"{START} {SAID} completed"),
+    ("a pause", [create(), calls], PAUSED),
+    ("it goes on", [create(), calls, append(ONE), Bench.finish], f"{PAUSED} in_progress {SAID} completed"),
+    ("it pauses again", [create(), calls, append(ONE), calls], f"{PAUSED} in_progress {CALLED} done"),
+    ("some of the outputs", [create(), two_calls, append(ONE), append(TWO), Bench.finish],
+     f"{START} {CALLED} {CALLED} done in_progress done in_progress {SAID} completed"),
+    ("no output that is due", [create(), calls, append({"role": "user", "content": "x"})],
+     f"{PAUSED} failed tool_output_missing"),
+    ("an output of nothing", [create(), calls, append(output("none"))],
+     f"{PAUSED} failed tool_call_not_found"),
+    ("input that is no list", [create(), calls, {"type": "response.append", "input": "x"}],
+     f"{PAUSED} failed invalid_type"),
+    ("while it runs", [create(), append(ONE)], f"{START} failed append_while_running"),
+    ("after the end: the next turn",
+     [create(), Bench.finish, append({"role": "user", "content": "x"}), Bench.finish],
+     f"{START} {SAID} completed {START} {SAID} completed"),
+    ("a create supersedes a pause", [create(), calls, create()], f"{PAUSED} incomplete superseded {START}"),
+    ("a refused create fails at once", [create(model=None)], f"{FAILED} missing_required_parameter"),
+    ("a refused create of a known model", [create([5])], f"{FAILED} invalid_type"),
+    ("a pause at the limit", [create(), calls, limit, grace],
+     f"{PAUSED} failed server_error error websocket_connection_limit_reached"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "sent"), [row[1:] for row in APPENDS], ids=[row[0] for row in APPENDS])
+def test_an_append(steps: list[Step], sent: str) -> None:
+    """One response over all pauses, numbered on."""
+    bench = Bench(append=True)
+    assert play(bench, steps) == sent
+
+
+@pytest.mark.parametrize("bad", [append(output("none")), append(ONE)])
+def test_while_it_is_prepared(bad: dict[str, Any]) -> None:
+    """An append before the response has started refuses it, one after that ends it."""
+    bench = Bench(append=True, held={"Prepare"})
+    assert play(bench, [create(), bad]) == f"{FAILED} append_while_running"
+    assert bench.pending == []
+
+
+def test_numbers_and_account_over_a_pause() -> None:
+    """One response, one run of numbers, one bill."""
+    bench = Bench(append=True)
+    play(bench, [create(), calls, append(ONE), Bench.finish])
+    assert [event["sequence_number"] for event in bench.events] == list(range(len(bench.events)))
+    assert bench.bills == [("resp_1", "completed")]
+    done = next(event for event in bench.events if event["type"] == "response.done")
+    assert done["response"]["status"] == "in_progress"
+    assert [item["type"] for item in bench.events[-1]["response"]["output"]] == ["function_call", "message"]
+
+
+def test_late_refusals_and_late_appends() -> None:
+    """A paused response is billed when its peer leaves; an append after that is nothing."""
+    bench = Bench(append=True)
+    play(bench, [create(), calls])
+    bench.leave()
+    assert bench.bills == [("resp_1", "cancelled")]
+    assert bench.send(append(ONE)) == []
