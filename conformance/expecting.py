@@ -117,7 +117,7 @@ async def never(session: Session, step: Step) -> Problem:
         found, reason = await barrier(wire, inbox, step.value, session.names, session.patience.now)
         if reason and not found:
             session.ran_out(session.patience.now)
-            raise Broken(f"{step.text.strip()}: {reason}")
+            raise Broken(reason)
     if not found:
         return None
     session.subjects[step.conn] = Found(found[0].record, found[0].value)

@@ -54,20 +54,31 @@ async def play(session: Session, nodes: tuple[Node, ...]) -> None:
 
 
 async def step(session: Session, step: Step) -> None:
-    try:
-        problem = await _VERBS[step.verb](session, step)
-    except (Unreachable, BadAnswer) as exc:
-        problem = str(exc)
+    problem = await perform(session, step)
     judge(session, step.tags, step, problem)
     if problem and step.verb != "also" and not (step.verb == "never" and step.tags):
-        raise Broken(f"{step.text.strip()}: {problem}")
+        raise Broken(f"{_written(step)}: {problem}")
+
+
+async def perform(session: Session, step: Step) -> Problem:
+    """Do what a line says; an answer that is none is a fault of that line, no connection ends the case."""
+    try:
+        return await _VERBS[step.verb](session, step)
+    except BadAnswer as exc:
+        return str(exc)
+    except Unreachable as exc:
+        raise Broken(str(exc)) from None
+
+
+def _written(node: Step | Either) -> str:
+    return " ".join(node.text.split())
 
 
 def judge(session: Session, tags: tuple[str, ...], node: Step | Either, problem: Problem) -> None:
     found = session.subjects.get(node.conn) if isinstance(node, Step) else None
     kind = _KINDS.get(node.verb, "behaviour") if isinstance(node, Step) else "behaviour"
     record = found.record if found else len(session.recorder.records) - 1
-    detail = f"{node.text.strip()}: {problem}" if problem else ""
+    detail = f"{_written(node)}: {problem}" if problem else ""
     session.outcome.observations += [
         Observation(tag, problem is None, detail, node.line, record, kind) for tag in tags
     ]
@@ -85,7 +96,7 @@ async def choose(session: Session, node: Either) -> tuple[tuple[Node, ...] | Non
     """The branch whose first line holds, or why there is none."""
     first = [branch[0] for branch in node.branches if isinstance(branch[0], Step)]
     if first[0].verb in ("opened", "answered"):
-        answers: list[Problem] = [await _VERBS[step.verb](session, step) or TAKEN for step in first]
+        answers: list[Problem] = [await perform(session, step) or TAKEN for step in first]
     else:
         answers = await _next_thing(session, first)
     if TAKEN in answers:

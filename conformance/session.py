@@ -124,7 +124,10 @@ class Session:
             wire = await self.fresh_wire(name)
             await wire.ask({})
         if wire.state == "asked":
-            head = await self.handshake(wire, self.patience.now)
+            try:
+                head = await self.handshake(wire, self.patience.now)
+            except BadAnswer as exc:
+                raise Broken(f"the handshake failed: {exc}") from None
             if head.status != 101:
                 raise Broken(f"the handshake was answered with {head.status}")
             if fault := wire.fault_of_handshake(head):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import attrs
 import trio
 
+from conformance import transcript
 from conformance.judge import Judge, Judgement
 from conformance.offer import Config, Needs, Offer, Unavailable, needs_of
 from conformance.runner import run_case
@@ -25,6 +26,18 @@ GIVE_UP_SECONDS: Final = 20.0
 # What is kept of a record after it was judged.
 KEPT_TEXT: Final = 4000
 KEPT_RECORDS: Final = 400
+
+# Not a case of the specification: without a plain turn, what looks like obedience is an accident.
+PLAIN_TURN: Final = transcript.parse(
+    "the suite itself",
+    1,
+    [
+        "id: a-plain-turn",
+        "covers: RWS-ORD-001",
+        '> {"type":"response.create","model":"scripted","input":"say: ready"}',
+        '<... until {"type":"response.completed"}',
+    ],
+)
 
 Progress = Callable[["CaseResult"], None]
 
@@ -49,7 +62,6 @@ class Run:
     cases: dict[str, CaseResult] = attrs.Factory(dict)
     event_types: Counter[str] = attrs.Factory(Counter)
     error_codes: Counter[str] = attrs.Factory(Counter)
-    notes: list[str] = attrs.Factory(list)
 
 
 def narrow(spec: Spec, glob: str | None) -> tuple[list[Case], frozenset[str] | None]:
@@ -97,6 +109,7 @@ class Suite:
 
     async def play(self, cases: Iterable[Case]) -> Run:
         """Play all that apply, and judge them."""
+        self.run.ledger.insane = await self.plain_turn()
         groups: dict[Config, list[Case]] = {}
         for case in cases:
             if not applies(self.spec, case, self.selection):
@@ -108,6 +121,16 @@ class Suite:
                 groups.setdefault(needs.config, []).append(case)
         await self.play_groups(groups)
         return self.run
+
+    async def plain_turn(self) -> str:
+        """Try one turn that every server must manage; gives what went wrong."""
+        try:
+            target = await self.offer.target(())
+        except (Unavailable, Unreachable) as exc:
+            self.given_up = str(exc)
+            return str(exc)
+        outcome = await self.play_case(PLAIN_TURN, target)
+        return outcome.harness_error or outcome.broken or ""
 
     async def play_groups(self, groups: dict[Config, list[Case]]) -> None:
         if not self.offer.own_servers:
@@ -152,7 +175,8 @@ class Suite:
         try:
             return await run_case(case, target, self.patience)
         except Exception as exc:  # the firewall of a run: whatever a server does, the others are judged
-            return Outcome(case, harness_error=f"{type(exc).__name__}: {exc}")
+            causes = "; ".join(f"{type(one).__name__}: {one}" for one in leaves(exc))
+            return Outcome(case, harness_error=causes)
 
     # --- taking results -----------------------------------------------------------------------------
 
@@ -207,6 +231,15 @@ class Suite:
     def done(self, result: CaseResult) -> None:
         self.run.cases[result.case.id] = result
         self.progress(result)
+
+
+def leaves(exc: BaseException) -> Iterator[BaseException]:
+    """The exceptions themselves, out of all groups around them."""
+    if isinstance(exc, BaseExceptionGroup):
+        for inner in exc.exceptions:
+            yield from leaves(inner)
+    else:
+        yield exc
 
 
 def shorten(record: Record) -> Record:

@@ -210,6 +210,8 @@ _FRAME_OPS: Final = frozenset(("text", "binary", "cont", "ping", "pong", "close"
 
 
 def _check_step(step: Step) -> None:
+    if step.verb == "also" and not step.tags:
+        raise ValueError("`&` needs a tag: without one it judges nothing")
     if step.verb not in SENDS:
         match.check(step.value)
         match.check(step.extra)

@@ -54,11 +54,16 @@ class Tally:
         return list(dict.fromkeys(one.case for one in (*self.faults, *self.held)))
 
 
+# Areas in which a server can obey without being able to answer a plain turn.
+WITHOUT_A_TURN: Final = ("RWS-HS-", "RWS-FRM-", "RWS-CLS-", "RWS-HTTP-")
+
+
 @attrs.define
 class Ledger:
-    """Tallies by clause id."""
+    """Tallies by clause id. ``insane``: why not even a plain turn works; empty if it does."""
 
     tallies: dict[str, Tally] = attrs.Factory(dict)
+    insane: str = ""
 
     def of(self, clause: str) -> Tally:
         return self.tallies.setdefault(clause, Tally())
@@ -102,12 +107,21 @@ def judge_all(spec: Spec, ledger: Ledger, selection: Selection, known: Iterable[
     """One result for each clause, in the order of the text."""
     known = list(known)
     results = {one.id: _judge(one, ledger.of(one.id), selection, known) for one in spec.clauses.values()}
+    if ledger.insane:
+        results = {name: _doubt(result, ledger.insane) for name, result in results.items()}
     for name, result in results.items():
         weaker = [other for other in result.clause.refines if _failed(results.get(other))]
         if weaker and result.verdict in ORDER and result.verdict != "harness-error":
             reason = f"it refines {weaker[0]}, which fails"
             results[name] = attrs.evolve(result, verdict="not-judged", required=False, reason=reason)
     return _mark_stale(list(results.values()), known)
+
+
+def _doubt(result: Result, insane: str) -> Result:
+    """Nothing about events passes on a server that cannot answer a plain turn."""
+    if result.verdict != "pass" or result.clause.id.startswith(WITHOUT_A_TURN):
+        return result
+    return attrs.evolve(result, verdict="could-not-run", reason=f"not even a plain turn works: {insane}")
 
 
 def _failed(result: Result | None) -> bool:

@@ -79,7 +79,7 @@ class Wire:
         self._closing = False
         self._changed = trio.Event()
         self._sending = trio.Lock()
-        self._head: Head | None = None
+        self._head: Head | BadAnswer | None = None
 
     # --- waiting ------------------------------------------------------------------------------------
 
@@ -113,9 +113,15 @@ class Wire:
 
     async def answer(self) -> Head:
         """The answer to the handshake (asked once, then remembered); raises `BadAnswer`."""
+        if isinstance(self._head, BadAnswer):
+            raise self._head
         if self._head is None:
             self.exchange.expect_answer(upgrade=True)
-            self._head = await self.exchange.head()
+            try:
+                self._head = await self.exchange.head()
+            except BadAnswer as exc:
+                self._head = exc
+                raise
             self.state = "open" if self._head.status == 101 else "refused"
         return self._head
 

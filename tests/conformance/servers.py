@@ -82,10 +82,10 @@ class Good:
                 await stream.aclose()
                 return False
             elif frame.fin:
-                text, self.parts = self.parts + frame.payload.decode(), ""
+                text, self.parts = self.parts + frame.payload.decode("utf-8", "replace"), ""
                 await self.answer(stream, text)
             else:
-                self.parts += frame.payload.decode()
+                self.parts += frame.payload.decode("utf-8", "replace")
             return True
 
         if await accept(stream):

@@ -126,7 +126,7 @@ def long_trace(count: int) -> Iterator[Record]:
             },
             *(
                 {"t": 1.0, "conn": "a", "dir": "s2c", "kind": "text", "text": json.dumps(event)}
-                for event in turn(f"r{number}", ["word "] * 40)
+                for event in turn(f"resp_{number}", ["word "] * 40)
             ),
         ]
         for number in itertools.count()
@@ -157,7 +157,7 @@ def test_a_long_trace_is_judged_in_time() -> None:
     for number, record in trace:
         judge.feed(number, record)
     assert time.process_time() - began < 1.5
-    assert judge.finish().findings == []
+    assert judge.finish().held["RWS-SEQ-002"] > 9_000
 
 
 def test_literal_traces_say_what_they_cannot_read() -> None:

@@ -1,0 +1,67 @@
+"""Servers that are worth nothing pass only what they really do, and are done with within a minute."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import trio
+from servers import NULL_SERVERS, Good, Memory, Serve
+from trio.testing import MockClock
+
+from conformance.offer import Config, Features, Unavailable
+from conformance.specdoc import Spec, load
+from conformance.suite import Suite
+from conformance.target import Target
+from conformance.verdict import Result, Selection, judge_all, summarise
+
+# What a server that says nothing of use may really meet: the handshake, and frames.
+ALLOWED = ("RWS-HS-", "RWS-FRM-", "RWS-CLS-", "RWS-LIM-012")
+
+
+@cache
+def spec() -> Spec:
+    return load()
+
+
+class MemoryOffer:
+    """One small server, in the default configuration only."""
+
+    features = Features()
+    name = "a small server"
+    own_servers = False
+
+    def __init__(self, nursery: trio.Nursery, serve: Serve) -> None:
+        self._target = Memory(nursery, serve)
+
+    async def target(self, config: Config) -> Target:
+        if config:
+            raise Unavailable(f"it has no configuration {config}")
+        return self._target
+
+
+async def run(serve: Serve) -> tuple[list[Result], float]:
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        selection = Selection(profiles=frozenset(("CORE",)))
+        made = await Suite(spec(), MemoryOffer(nursery, serve), selection).play(spec().cases.values())
+        nursery.cancel_scope.cancel()
+    return judge_all(spec(), made.ledger, selection), trio.current_time() - began
+
+
+@pytest.mark.parametrize("name", NULL_SERVERS)
+def test_a_server_that_is_worth_nothing(name: str) -> None:
+    results, seconds = trio.run(run, NULL_SERVERS[name], clock=MockClock(autojump_threshold=0))
+    passed = [result.clause.id for result in results if result.required and result.verdict == "pass"]
+    assert [one for one in passed if not one.startswith(ALLOWED)] == []
+    summary = summarise(results)
+    assert summary.exit in (1, 3)
+    assert summary.passed + summary.failed + summary.not_run == summary.required > 100
+    assert seconds < 60
+
+
+def test_a_server_ten_times_slower_fails_nothing_but_what_a_quick_one_fails() -> None:
+    quick, _ = trio.run(run, Good().serve, clock=MockClock(autojump_threshold=0))
+    slow, _ = trio.run(run, Good(delay=0.05).serve, clock=MockClock(autojump_threshold=0))
+    failed = [{one.clause.id for one in results if one.verdict == "fail"} for results in (quick, slow)]
+    assert failed[1] <= failed[0]
