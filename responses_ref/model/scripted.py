@@ -19,7 +19,7 @@ import attrs
 from responses_ref.model.arguments import arguments
 from responses_ref.model.script import CALLS, ENDS, WAITS, Line, Progress
 from responses_ref.model.streamer import Element, Every, Pause
-from responses_ref.model.tokens import Generator, tokenise
+from responses_ref.model.tokens import WORDS, Generator, tokenise
 from responses_ref.protocol.batch import Failed, Finished, ItemDone, ItemKind, ItemStarted, PartKind, Piece
 from responses_ref.protocol.errors import INVALID, OVERLOADED, Problem, Refused
 from responses_ref.protocol.resource import Create, Json
@@ -67,7 +67,7 @@ def _callable(tools: Sequence[object]) -> Iterator[tuple[str, Json]]:
                 yield verb, tool
 
 
-def say(progress: Progress, create: Create, seed: int, agent_turns: int = 1) -> tuple[Element, ...]:
+def say(progress: Progress, create: Create, seed: int, agent_turns: int) -> tuple[Element, ...]:
     """Decide all that one response says, in order; it ends with ``Finished`` or ``Failed``.
 
     Raises:
@@ -91,7 +91,7 @@ def _next_lines(rest: Sequence[Line], allowed: Choice, parallel: bool) -> Iterat
             continue
         if called and not (call and parallel):  # RWS-SIM-005, RWS-SIM-006, RWS-SIM-023
             return
-        called = called or call
+        called = call
         yield line
 
 
@@ -138,6 +138,16 @@ def _item(kind: ItemKind, text: str, *parts: PartKind, name: str = "") -> list[E
     return [ItemStarted(kind, name), *pieces, ItemDone()]
 
 
+# The seeded words need not be cut into tokens: each is one, with the space before it.
+_NEXT_WORD = tuple(_piece(f" {word}", "output_text") for word in WORDS)
+
+
+def _words(count: int, random: Generator) -> list[Element]:
+    first, *rest = random.picks(count)
+    pieces = [_piece(WORDS[first], "output_text"), *[_NEXT_WORD[pick] for pick in rest]]
+    return [ItemStarted("message"), *pieces, ItemDone()]
+
+
 def _fail(line: Line, random: Generator) -> list[Element]:
     return [Failed(line.name, line.text or "The script ends this response.", line.verb == "error")]
 
@@ -155,7 +165,7 @@ SPEAK: dict[str, Callable[[Line, Generator], list[Element]]] = {
     "refuse": lambda line, _: _item("message", line.text, "refusal"),  # RWS-SIM-010
     "think": lambda line, _: _item("reasoning", line.text, "summary", "reasoning_text"),  # RWS-SIM-009
     # RWS-SIM-011
-    "tokens": lambda line, random: _item("message", random.words(int(line.number)), "output_text"),
+    "tokens": lambda line, random: _words(int(line.number), random),
     "call": lambda line, _: _item("function_call", line.text or "{}", "arguments", name=line.name),
     "custom": lambda line, _: _item("custom_tool_call", line.text, "input", name=line.name),
     # RWS-SIM-018

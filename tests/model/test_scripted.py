@@ -241,6 +241,8 @@ CHOICES = [
     (CALL_F, [F], "none", [TEXT]),
     (CALL_BOTH, [F], "none", ["message output_text=a"]),
     ([user("call: f\nnext:\ncall: g\nsay: a")], [], "none", ["message output_text=a"]),
+    ([user("call: f\nnext:\ncall: g")], [F], "none", [TEXT]),
+    ([user("pause: 1\nevery: 1\ncall: f\nnext:\ncall: g")], [], "none", ["pause 1", "every 1", TEXT]),
     (CALL_F, [G], "required", ["function_call f arguments={}"]),
     (SAY, [F], "required", ["message output_text=a", F_CALL]),
     (SAY, [], "required", ["message output_text=a"]),
