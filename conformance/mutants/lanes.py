@@ -200,7 +200,7 @@ class _AnyRefusalDrops(Connection):
     __slots__ = ()
 
     def refuse_turn(self, turn: Turn, why: Any, on_lane: bool = True) -> None:
-        self.cache.entries.pop(turn.raw.get("previous_response_id"), None)
+        self.cache.entries.pop(str(turn.raw.get("previous_response_id")), None)
         super().refuse_turn(turn, why, on_lane)
 
 

@@ -17,7 +17,7 @@ import attrs
 
 from .actions import CancelModel, Prepare, SetDeadline
 from .emitter import Emitter
-from .errors import Problem, Refused, problem
+from .errors import Problem, problem
 from .lanes import Outcome, Turn
 from .resource import Create, Response, echo
 
@@ -69,8 +69,10 @@ def woken(connection: Connection, turn: Turn) -> bool:
 
 def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any], size: int) -> None:
     """After the end of a response, an append is the next user message, with its settings (RWS-APP-006)."""
-    if last is None or last.emitter is None:
-        raise Refused(problem("append_without_response"))
+    if last is None:
+        nothing = connection.enqueue(None, message, size)
+        connection.lanes.waiting.remove(nothing)
+        return connection.refuse_turn(nothing, problem("append_without_response"))
     raw = {**last.raw, "input": message.get("input"), "previous_response_id": last.live.response.id}
     connection.enqueue(None, raw, size)
 
@@ -80,6 +82,7 @@ def refused(connection: Connection, turn: Turn, why: Problem) -> None:
     if turn.created:
         fail(connection, turn, why)
     else:
+        connection.do(CancelModel(turn))
         connection.refuse_turn(turn, why)
 
 

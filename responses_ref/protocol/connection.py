@@ -75,7 +75,7 @@ class Connection:
     turns: int = 0
     actions: list[Action] = attrs.Factory(list)
     ended: dict[str, tuple[str | None, str | None]] = attrs.Factory(dict)  # status and lane
-    last: Turn | None = None  # the newest turn that has ended
+    last: Turn | None = None  # the newest turn of the default lane that has ended
     lanes: Lanes = attrs.field()
 
     @lanes.default
@@ -142,11 +142,12 @@ class Connection:
 
     def enqueue(
         self, name: str | None, raw: Mapping[str, Any], size: int, carried: Sequence[Steer] = ()
-    ) -> None:
+    ) -> Turn:
         """Let a create wait for its turn; one that carries steers goes before its lane's others."""
         self.turns += 1
         turn = Turn(self.turns, self.lanes.lane(name), raw, size, carried=list(carried))
         (self.lanes.waiting.appendleft if carried else self.lanes.waiting.append)(turn)
+        return turn
 
     @_input
     def post(self, message: Mapping[str, Any], size: int) -> None:
@@ -298,7 +299,9 @@ class Connection:
         self.flush(turn)
         self.cache.ended(turn.lane.name, node)
         self._remember(node.response, turn)
-        self.last, self.touched = turn, self.now
+        self.touched = self.now
+        if turn.lane.name is None:
+            self.last = turn
         self.do(SetDeadline(f"heartbeat {turn.number}", None))
         self.do(Bill(node.response))
         self.lanes.release(turn)
