@@ -106,7 +106,7 @@ class Good:
         if message["type"] != "response.create":
             return [error("unknown_event_type")]
         self.number += 1
-        words = str(message["input"]).removeprefix("say: ").split()
+        words = str(message["input"]).removeprefix("say: ").split()[:500]
         return turn(f"resp_{self.number}", words, message.get("stream_id"))
 
     async def out(self, stream: trio.abc.Stream, data: bytes) -> None:
