@@ -135,9 +135,11 @@ def gives_another_reason(event: Event, memory: Event) -> Iterable[Out]:
 class _NoSuccessor(Connection):
     __slots__ = ()
 
-    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> None:
-        if not carried:
-            super().enqueue(name, raw, size)
+    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> Turn:
+        turn = super().enqueue(name, raw, size, carried)
+        if carried:
+            self.lanes.waiting.remove(turn)
+        return turn
 
 
 @core_mutant("RWS-STR-013")
@@ -148,8 +150,8 @@ def creates_no_successor(core: Connection) -> None:
 class _BareSuccessor(Connection):
     __slots__ = ()
 
-    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> None:
-        super().enqueue(name, {**raw, "instructions": None} if carried else raw, size, carried)
+    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> Turn:
+        return super().enqueue(name, {**raw, "instructions": None} if carried else raw, size, carried)
 
 
 @core_mutant("RWS-STR-014")
@@ -217,10 +219,11 @@ def interrupts_a_response_with_calls(core: Connection) -> None:
 class _SuccessorLast(Connection):
     __slots__ = ()
 
-    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> None:
-        super().enqueue(name, raw, size, carried)
+    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> Turn:
+        turn = super().enqueue(name, raw, size, carried)
         if carried:
             self.lanes.waiting.rotate(-1)
+        return turn
 
 
 @core_mutant("RWS-STR-027")
@@ -275,8 +278,8 @@ def overlooks_the_waiting_create(core: Connection) -> None:
 class _NewestFirst(Connection):
     __slots__ = ()
 
-    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> None:
-        super().enqueue(name, raw, size, carried[::-1])
+    def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> Turn:
+        return super().enqueue(name, raw, size, carried[::-1])
 
 
 @core_mutant("RWS-STR-031")
