@@ -117,7 +117,7 @@ _SPOKEN: Final = (
 
 
 class OneTokenOneDelta(Invariant):
-    """A compaction item has tokens and no deltas."""
+    """A compaction item has tokens and no deltas. A warm-up's tokens are told by RWS-WRM-007."""
 
     clause = "RWS-RES-026"
     on = ENDS
@@ -127,7 +127,9 @@ class OneTokenOneDelta(Invariant):
 
     def see(self, event: Event) -> Says:
         response, counts = live(event), _counts(event, _OUT)
-        if response is None or counts is None or any(item.type == "compaction" for item in response.items):
+        if response is None or counts is None or not response.items:
+            return None
+        if any(item.type == "compaction" for item in response.items):
             return None
         return equal(counts[0], _deltas(response), "output_tokens")
 
