@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import __version__
 from .model.streamer import profile
+from .oracle import run as run_oracle
 from .protocol.settings import LANDED
 from .serving import Options, serve
 
@@ -88,7 +89,10 @@ def parser() -> argparse.ArgumentParser:
         prog="responses-ref", description=__doc__.partition("\n")[0] if __doc__ else ""
     )
     top.add_argument("--version", action="version", version=__version__)
-    _serve_parser(top.add_subparsers(dest="command", required=True))
+    commands = top.add_subparsers(dest="command", required=True)
+    _serve_parser(commands)
+    oracle = commands.add_parser("oracle", help="answer JSON lines in virtual time, for ports")
+    oracle.add_argument("--seed", type=_count, default=0, help="of ids and of the model (default: 0)")
     return top
 
 
@@ -96,7 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; exits 0 when it is done, 2 when it was asked for wrongly."""
     command = parser()
     options = vars(command.parse_args(arguments))
-    options.pop("command")
+    chosen = options.pop("command")
+    if chosen == "oracle":
+        sys.exit(run_oracle(**options))
     try:
         options["speed"] = profile(options.pop("speed"), options.pop("ttft"))
         sys.exit(serve(Options(**options)))

@@ -2,7 +2,7 @@
 
 In, one object a line (``conn`` names a connection; several may be open)::
 
-    {"do": "open", "conn": "a"}
+    {"do": "open", "conn": "a"}                           with "inner": true, see below
     {"do": "receive", "conn": "a", "text": "..."}        or "base64" for a binary message
     {"do": "advance", "to": 2.5}                          seconds since the start
     {"do": "peer_closed", "conn": "a", "code": 1000}
@@ -11,6 +11,7 @@ Out, after each of them, what happened in order, and then exactly one ``deadline
 
     {"out": "send", "conn": "a", "text": "..."}
     {"out": "close", "conn": "a", "code": 1001, "reason": "..."}
+    {"out": "core", "conn": "a", "input": ...}  if opened with "inner"; see ``recording``
     {"out": "deadline", "at": 2.5}     when something happens next; null: nothing will
     {"out": "error", "message": "..."}  instead of all that: the line was no such object
 
@@ -29,6 +30,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from . import recording
 from .model import ScriptedModel
 from .model.streamer import Plan, due, profile
 from .pipeline import Pipeline
@@ -50,7 +52,6 @@ from .protocol.connection import Connection
 from .protocol.errors import Refused
 from .protocol.lanes import Turn
 from .protocol.settings import Settings
-from .server.ids import SeededIds
 from .serving import tokens
 from .store import MemoryStore
 
@@ -72,6 +73,7 @@ class Oracle:
     """All connections of one virtual server. ``out`` collects what a step has brought about."""
 
     seed: int = 0
+    inner: set[str] = attrs.Factory(set)  # connections whose steps are told as well
     settings: Settings = attrs.Factory(Settings)
     now: float = 0.0
     out: list[dict[str, Any]] = attrs.Factory(list)
@@ -94,8 +96,9 @@ class Oracle:
         kind, name = line["do"], line.get("conn", "")
         if kind == "open":
             self.opened += 1
-            core = Connection(self.settings, SeededIds(self.seed, self.opened))
+            core = Connection(self.settings, recording.RecordingIds(self.seed, self.opened))
             self.connections[name] = core
+            self.inner |= {name} if line.get("inner") is True else set()
             self._feed(name, core.open)
         elif kind == "advance":
             self._advance(float(line["to"]))
@@ -109,10 +112,15 @@ class Oracle:
         core = self.connections[name]
         if kind == "peer_closed":
             self._feed(name, core.peer_closed, int(line.get("code", 1006)))
+            self._forget(name)
         elif "base64" in line:
             self._feed(name, core.receive_binary, base64.b64decode(line["base64"]))
         else:
             self._feed(name, core.receive, line["text"])
+
+    def _forget(self, name: str) -> None:
+        """The connection has ended: nothing is due on it any more."""
+        self.valid = {key: number for key, number in self.valid.items() if key[0] != name}
 
     # --- Virtual time. ---
 
@@ -142,8 +150,17 @@ class Oracle:
     # --- What the core wants done. ---
 
     def _feed(self, name: str, happened: Callable[..., list[Action]], *args: Any) -> None:
-        for action in happened(*args, now=self.now):
+        actions = happened(*args, now=self.now)
+        if name in self.inner:
+            self._tell(name, happened.__name__, args, actions)
+        for action in actions:
             DO[type(action)](self, name, action)
+
+    def _tell(self, name: str, happened: str, args: tuple[Any, ...], actions: list[Action]) -> None:
+        ids = self.connections[name].ids
+        drawn = ids.taken() if isinstance(ids, recording.RecordingIds) else []
+        told = recording.step(happened, args, self.now, drawn, actions)
+        self.out.append({"out": "core", "conn": name, **told})
 
     def _send(self, name: str, action: Send) -> None:
         for text in codec.encode(action.event):
@@ -151,6 +168,7 @@ class Oracle:
 
     def _close(self, name: str, action: Close) -> None:
         self.out.append({"out": "close", "conn": name, "code": action.code, "reason": action.reason})
+        self._forget(name)
 
     def _load(self, name: str, action: LoadParent) -> None:
         node = _at_once(self.store.get(0, action.id)) if action.id is not None else None
