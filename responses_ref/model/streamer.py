@@ -142,15 +142,17 @@ def plan(
     offsets: list[float] = []
     parts: list[BatchPart] = []
     for element in elements:
-        if isinstance(element, Pause):
+        if isinstance(element, Piece):  # first, as nearly all are
+            if element.text:
+                now += every or next(pace)
+        elif isinstance(element, Pause):
             now += element.seconds
+            continue
         elif isinstance(element, Every):
             every = element.seconds
-        else:
-            if isinstance(element, Piece) and element.text:
-                now += every or next(pace)
-            offsets.append(now)
-            parts.append(element)
+            continue
+        offsets.append(now)
+        parts.append(element)
     return Plan(tuple(offsets), tuple(parts))
 
 
@@ -161,10 +163,15 @@ def _waits(profile: Profile, new_tokens: int, cached_tokens: int) -> tuple[float
 
 
 def _gaps(profile: Profile, random: Generator) -> Iterator[float]:
-    """Seconds from each token to the next, without end: a burst, then what keeps the mean of a cycle."""
-    fast, cycle = profile.seconds(1, profile.peak_tps), profile.seconds(CYCLE, profile.decode_tps)
+    """Seconds from each token to the next, without end."""
     if profile.peak_tps == profile.decode_tps and profile.batches == (1,):
-        yield from repeat(fast)  # which never ends
+        return repeat(profile.seconds(1, profile.peak_tps))
+    return _bursts(profile, random)
+
+
+def _bursts(profile: Profile, random: Generator) -> Iterator[float]:
+    """In each cycle a burst, then what keeps the mean."""
+    fast, cycle = profile.seconds(1, profile.peak_tps), profile.seconds(CYCLE, profile.decode_tps)
     while True:
         burst = random.below(CYCLE // 2 + 1)
         slow = (cycle - burst * fast) / (CYCLE - burst)

@@ -58,11 +58,14 @@ class Generator:
     def choice(self, options: Sequence[Any]) -> Any:
         return options[self.below(len(options))]
 
-    def words(self, count: int) -> str:
-        """Draw a text of ``count`` words, each one token: six from a number, its lowest five bits first."""
+    def picks(self, count: int) -> list[int]:
+        """Draw ``count`` places in ``WORDS``: six from a number, its lowest five bits first."""
         numbers = [self.draw() for _ in range(0, count, 6)]
-        words = [WORDS[number >> shift & 31] for number in numbers for shift in range(0, 30, 5)]
-        return " ".join(words[:count])
+        return [number >> shift & 31 for number in numbers for shift in range(0, 30, 5)][:count]
+
+    def words(self, count: int) -> str:
+        """Draw a text of ``count`` words, each one token."""
+        return " ".join([WORDS[pick] for pick in self.picks(count)])
 
 
 def seeded_words(seed: int, count: int) -> list[str]:

@@ -326,8 +326,7 @@ def _run(run: Deltas) -> list[bytes]:
     template = run.template
     if not template.head:
         lane = {} if template.stream_id is None else {"stream_id": template.stream_id}
-        shared = dumps({"type": template.type, **lane, **template.fields})[:-1]
-        template.head = f'{shared},"delta":'.encode()
+        template.head = dumps({"type": template.type, **lane, **template.fields})[:-1] + ',"delta":'
     head = template.head
     numbered = enumerate(run.texts, run.sequence_number)
-    return [b'%b%b,"sequence_number":%d}' % (head, quote(text).encode(), number) for number, text in numbered]
+    return [f'{head}{quote(text)},"sequence_number":{number}}}'.encode() for number, text in numbered]

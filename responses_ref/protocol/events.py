@@ -58,7 +58,7 @@ class Template:
     type: str
     fields: Mapping[str, Any]
     stream_id: str | None = None
-    head: bytes = b""
+    head: str = ""
 
 
 @attrs.frozen

@@ -11,14 +11,18 @@ from functools import lru_cache
 TEXT = 1
 
 
-@lru_cache(4_096)
 def _head(size: int, opcode: int) -> bytes:
-    """A frame's first bytes. Most sizes come again, and making these is half of the work."""
     if size < 126:
         return bytes((0x80 | opcode, size))
     if size < 65_536:
         return bytes((0x80 | opcode, 126)) + size.to_bytes(2, "big")
     return bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big")
+
+
+@lru_cache(4_096)
+def _text_head(size: int) -> bytes:
+    """A text frame's first bytes: most sizes come again, and making these is half of the work."""
+    return _head(size, TEXT)
 
 
 def frame(payload: bytes, opcode: int = TEXT) -> bytes:
@@ -28,4 +32,4 @@ def frame(payload: bytes, opcode: int = TEXT) -> bytes:
 
 def frames(payloads: Iterable[bytes]) -> bytes:
     """Text frames, joined."""
-    return b"".join([_head(len(payload), TEXT) + payload for payload in payloads])
+    return b"".join([_text_head(len(payload)) + payload for payload in payloads])
