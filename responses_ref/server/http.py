@@ -102,12 +102,16 @@ class Http:
             shell.timers.deadlines.clear(key)
 
     def _request(self, head: h11.Request) -> Request:
+        if head.http_version not in (b"1.0", b"1.1"):
+            raise Refused(problem("bad_request", why="its version is not spoken here"))
         headers = Headers()
         for key, value in head.headers:
             if not value.isascii() and key.startswith(ASCII_HEADERS):
                 raise Refused(problem("bad_request", why=f"the header {key.decode()} is not ASCII"))
             name, text = key.decode("ascii"), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
+        if head.http_version == b"1.0":
+            headers.pop("upgrade", None)  # RFC 9110, 7.8
         target, method = head.target.decode("ascii"), head.method.decode("ascii")
         if not target.startswith("/"):  # the absolute form, which a proxy may send
             target = "/" + target.partition("://")[2].partition("/")[2]
