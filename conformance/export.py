@@ -1,7 +1,8 @@
 """``export``: the specification as data, for runners and ports in other languages.
 
 Written into a directory: ``clauses.json``, ``cases.json`` (transcripts, compiled), ``events.schema.json``
-(JSON Schema of all field tables), ``errors.json``, and the schemas of these files and of a report.
+(JSON Schema of all field tables), ``errors.json``, the vectors of three levels (``oracle.json``, ``core.json``,
+``emitter.json``), and the schemas of these files and of a report.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from conformance import vectors
 from conformance.places import Place
 from conformance.report.data import schema as report_schema
 from conformance.specdoc import SPEC_VERSION, Spec, requirements
@@ -34,6 +36,8 @@ def export(spec: Spec, directory: Path) -> list[str]:
         "cases.schema.json": _schema("cases.schema.json"),
         "clauses.schema.json": _schema("clauses.schema.json"),
         "report.schema.json": report_schema(),
+        "vectors.schema.json": _schema("vectors.schema.json"),
+        **vectors.record(),
     }
     directory.mkdir(parents=True, exist_ok=True)
     for name, value in files.items():
