@@ -1,7 +1,7 @@
 """``export``: the specification as data, for runners and ports in other languages.
 
 Written into a directory: ``clauses.json``, ``cases.json`` (transcripts, compiled), ``events.schema.json``
-(JSON Schema of all field tables), ``errors.json``, the vectors of three levels (``oracle.json``, ``core.json``,
+(JSON Schema of all field tables), ``errors.json``, vectors of three levels (``oracle.json``, ``core.json``,
 ``emitter.json``), and the schemas of these files and of a report.
 """
 

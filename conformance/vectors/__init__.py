@@ -122,7 +122,7 @@ def _emitter_vector(steps: list[Json]) -> Json | None:
     batches = [step["with"]["batch"] for step in steps if step["input"] == "model"]
     last = batches[-1][-1]["part"] if batches and batches[-1] else ""
     whole = kinds[:1] == ["response.created"] and kinds.count("response.in_progress") == 1
-    whole &= [event["sequence_number"] for event in events] == list(range(len(events)))
+    whole &= [event.get("sequence_number") for event in events] == list(range(len(events)))
     if not whole or last not in ("Finished", "Failed") or "response.done" in kinds:
         return None
     end = events[-1]["response"]

@@ -38,10 +38,6 @@ class Emitter {
     this.send(type, { response: this.response });
   }
 
-  feed(batch) {
-    for (const entry of batch) this[entry.part](entry);
-  }
-
   ItemStarted({ kind, name }) {
     const call = kind in WHOLE ? { call_id: this.ids.shift() } : {};
     this.item = { kind, name, ...call, id: this.ids.shift(), whole: "", content_index: [], summary_index: [] };
@@ -71,8 +67,8 @@ class Emitter {
   }
 
   Failed({ code, message, announced }) {
-    const error = { type: "server_error", code, message, param: null };
-    if (announced) this.events.push({ type: "error", sequence_number: this.events.length, status: 500, error });
+    const error = { type: "server_error", code, message, param: null }, number = this.events.length;
+    if (announced) this.events.push({ type: "error", sequence_number: number, status: 500, error });
     this.lifecycle("failed", { status: "failed", error: { code, message }, usage: this.vector.usage });
   }
 
@@ -113,7 +109,7 @@ class Emitter {
 const { vectors } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const failed = vectors.filter((vector) => {
   const emitter = new Emitter(vector);
-  vector.batches.forEach((batch) => emitter.feed(batch));
+  for (const entry of vector.batches.flat()) emitter[entry.part](entry);
   return !isDeepStrictEqual(emitter.events, vector.events);
 });
 for (const { id } of failed) console.log(`differs: ${id}`);

@@ -1,4 +1,4 @@
-"""The recorded vectors: byte-identical when made again, in the shape of their schema, and of use to a port."""
+"""The recorded vectors: byte-identical when made again, the same story at each level, of use to a port."""
 
 from __future__ import annotations
 
