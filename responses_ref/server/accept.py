@@ -228,6 +228,7 @@ class Server:
             self.stats.refused += 1
             for leaf in leaves(group):
                 if isinstance(leaf, Refused) and not respond.started:
+                    http.final |= leaf.problem.code == "bad_request"  # RWS-HS-027
                     await respond.problem(leaf.problem)
         return None
 
