@@ -107,7 +107,7 @@ class Client:
     """One end of a stream; reads exactly, whatever comes in what pieces. EOF is None, a reset too."""
 
     stream: trio.abc.Stream
-    buffer: bytes = b""
+    buffer: bytearray = attrs.Factory(bytearray)
     reset: bool = False
 
     async def send(self, *data: bytes) -> None:
@@ -125,15 +125,16 @@ class Client:
         while len(self.buffer) < size:
             if not await self._more():
                 return None
-        data, self.buffer = self.buffer[:size], self.buffer[size:]
+        data = bytes(self.buffer[:size])
+        del self.buffer[:size]
         return data
 
     async def _line(self) -> bytes | None:
-        while b"\r\n" not in self.buffer:
+        while (end := self.buffer.find(b"\r\n")) < 0:
             if not await self._more():
                 return None
-        line, _, self.buffer = self.buffer.partition(b"\r\n")
-        return line
+        line = await self._exactly(end + 2)
+        return None if line is None else line[:-2]
 
     async def answer(self, head_only: bool = False) -> Answer | None:
         """The next HTTP answer with its body, or None at the end."""
@@ -147,8 +148,10 @@ class Client:
         if not head_only and "content-length" in headers:
             body = await self._exactly(int(headers["content-length"])) or b""
         elif not head_only and headers.get("transfer-encoding") == "chunked":
-            while (chunk := await self.chunk()) is not None and chunk:
-                body += chunk
+            chunks = []
+            while chunk := await self.chunk():
+                chunks.append(chunk)
+            body = b"".join(chunks)
         return Answer(status, headers, body)
 
     async def chunk(self) -> bytes | None:

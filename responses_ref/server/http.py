@@ -232,6 +232,7 @@ class Http:
 
     async def finish(self) -> None:
         """After the last answer shut our end and wait for theirs: a reset could overtake it."""
+        await self.link.flushed()
         if self.final:
             with trio.move_on_after(self.link.shell.limits.close_seconds):
                 await self.link.half_close()
