@@ -41,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(exc)) from None
     known = read_known(Path(options.known_failures), spec) if options.known_failures else []
     progress = Progress(len(cases))
-    report, run, results = trio.run(_run, options, spec, cases, only, known, progress)
+    asked = _asked(options)
+    report, run, results = trio.run(_run, asked, spec, cases, only, known, progress)
     progress.clear()
     if options.report:
         write.directory(Path(options.report), report, run)
@@ -54,8 +55,25 @@ def run(options: argparse.Namespace) -> int:
     return exit_code(results)
 
 
+@attrs.frozen
+class Asked:
+    """What the options of ``run`` ask for; no URL: the reference server inside."""
+
+    url: str | None
+    features: Features
+    key: str | None
+    jobs: int
+
+    def offer(self, nursery: trio.Nursery) -> Offer:
+        if self.url is not None:
+            return Foreign(self.url, self.features, self.key)
+        from conformance.embedded import Embedded
+
+        return Embedded(self.features, nursery)
+
+
 async def _run(
-    options: argparse.Namespace,
+    asked: Asked,
     spec: Spec,
     cases: list[Case],
     only: frozenset[str] | None,
@@ -63,35 +81,36 @@ async def _run(
     progress: Progress,
 ) -> tuple[Report, Run, list[Result]]:
     async with trio.open_nursery() as nursery:
-        offer = _offer(options, nursery)
-        features = offer.features
+        offer, features = asked.offer(nursery), asked.features
         selection = Selection(profiles=features.profiles, scripted=features.scripted, only=only)
-        jobs = options.jobs or (OWN_JOBS if offer.own_servers else 1)
-        run = await Suite(spec, offer, selection, jobs=jobs, progress=progress).play(cases)
+        run = await Suite(spec, offer, selection, jobs=asked.jobs, progress=progress).play(cases)
         nursery.cancel_scope.cancel()
     results = judge_all(spec, run.ledger, selection, known)
     return build(results, run, features, offer.name, features.profiles), run, results
 
 
-def _offer(options: argparse.Namespace, nursery: trio.Nursery) -> Offer:
-    """The target that the options name: a URL, or the reference server inside."""
+def _asked(options: argparse.Namespace) -> Asked:
+    """Understand the options; raises `UsageError`."""
     if options.jobs is not None and options.jobs < 1:
         raise UsageError("--jobs needs a number from 1")
     if options.url is None:
-        for name in ("features", "model", "api_key_env"):
-            if getattr(options, name):
-                raise UsageError(f"--{name.replace('_', '-')} needs a URL")
-        from conformance.embedded import Embedded, landed
-
-        profiles = read_profiles(options.profiles) if options.profiles else landed()
-        return Embedded(Features(profiles=profiles), nursery)
+        return Asked(None, _own_features(options), None, options.jobs or OWN_JOBS)
     parse_url(options.url)
     features = read_features(Path(options.features)) if options.features else Features()
     if options.profiles:
         features = attrs.evolve(features, profiles=read_profiles(options.profiles))
     if options.model:
         features = attrs.evolve(features, model=options.model, scripted=False)
-    return Foreign(options.url, features, _key(options.api_key_env))
+    return Asked(options.url, features, _key(options.api_key_env), options.jobs or 1)
+
+
+def _own_features(options: argparse.Namespace) -> Features:
+    for name in ("features", "model", "api_key_env"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} needs a URL")
+    from conformance.embedded import landed
+
+    return Features(profiles=read_profiles(options.profiles) if options.profiles else landed())
 
 
 def _key(variable: str | None) -> str | None:

@@ -126,6 +126,7 @@ class Suite:
         """Try one turn that every server must manage; gives what went wrong."""
         try:
             target = await self.offer.target(())
+            await trio.aclose_forcefully(await target.connect())
         except (Unavailable, Unreachable) as exc:
             self.given_up = str(exc)
             return str(exc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -95,41 +96,49 @@ class TcpTarget:
 
     async def connect(self) -> trio.abc.Stream:
         """A TCP connection, with TLS if the URL says so; raises `Unreachable`."""
-        where = f"{self.address.host}:{self.address.port}"
+        where, what = f"{self.address.host}:{self.address.port}", "connection to"
         try:
             with trio.fail_after(CONNECT_SECONDS):
-                return await self._connect()
+                tcp = await trio.open_tcp_stream(self.address.host, self.address.port)
+            if not self.address.secure:
+                return tcp
+            what = "TLS with"
+            with trio.fail_after(CONNECT_SECONDS):
+                return await self._secure(tcp)
         except trio.TooSlowError:
-            raise Unreachable(f"no connection to {where} within {CONNECT_SECONDS:.0f} s") from None
-        except ssl.SSLError as exc:
-            raise Unreachable(f"no TLS with {where}: {_tls_reason(exc)}") from None
+            raise Unreachable(f"no {what} {where} within {CONNECT_SECONDS:.0f} s") from None
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
-            raise Unreachable(f"no connection to {where}: {_reason(exc)}") from None
+            raise Unreachable(f"no {what} {where}: {_reason(exc)}") from None
 
-    async def _connect(self) -> trio.abc.Stream:
-        tcp = await trio.open_tcp_stream(self.address.host, self.address.port)
-        if not self.address.secure:
-            return tcp
+    async def _secure(self, tcp: trio.SocketStream) -> trio.abc.Stream:
         context = ssl.create_default_context()
         stream = trio.SSLStream(tcp, context, server_hostname=self.address.host, https_compatible=True)
         try:
             await stream.do_handshake()
-        except trio.BrokenResourceError as exc:
+        except BaseException as exc:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(tcp)
-            raise exc.__cause__ or exc from None
+            # Trio wraps the error of TLS, which is the one that says something.
+            if isinstance(exc, trio.BrokenResourceError) and isinstance(exc.__cause__, OSError):
+                raise exc.__cause__ from None
+            raise
         return stream
 
     async def stop(self) -> None:
         raise UsageError("this target has no way to be stopped")
 
 
-def _tls_reason(exc: ssl.SSLError) -> str:
-    return str(getattr(exc, "verify_message", "") or exc.reason or exc).replace("_", " ").lower()
-
-
 def _reason(exc: BaseException) -> str:
-    if isinstance(exc, ConnectionRefusedError):
-        return "connection refused"
-    text = getattr(exc, "strerror", None)
-    return str(text or "the connection broke").lower()
+    """What went wrong, in a few words; Trio puts the errors of several attempts behind one."""
+    cause = exc.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, OSError):
+        exc = cause
+    if isinstance(exc, ssl.SSLError):
+        text = getattr(exc, "verify_message", "") or exc.reason or str(exc)
+    elif isinstance(exc, OSError) and (exc.errno or 0) > 0:
+        text = os.strerror(exc.errno or 0)
+    else:
+        text = getattr(exc, "strerror", None) or "the connection broke"
+    return str(text).replace("_", " ").lower()

@@ -18,7 +18,7 @@ from conformance.mutants.middle import Answer, Head, Middle, Out
 from conformance.mutants.reference import Reference
 from conformance.offer import needs_of
 from conformance.specdoc import Spec
-from conformance.suite import Suite
+from conformance.suite import Run, Suite
 from conformance.transcript import Case
 from conformance.verdict import Result, Selection, judge_all
 
@@ -184,14 +184,19 @@ def _problem(made: Mutant, failing: set[str], results: list[Result]) -> str:
 
 def play(spec: Spec, cases: list[Case], made: Mutant | None = None) -> list[Result]:
     """The results of cases over the reference server in this process, broken by ``made``."""
+    return play_run(spec, cases, made)[0]
+
+
+def play_run(spec: Spec, cases: list[Case], made: Mutant | None = None) -> tuple[list[Result], Run]:
+    """As `play`, with everything else that the run found out."""
     return trio.run(_play, spec, cases, made, clock=MockClock(autojump_threshold=0))
 
 
-async def _play(spec: Spec, cases: list[Case], made: Mutant | None) -> list[Result]:
+async def _play(spec: Spec, cases: list[Case], made: Mutant | None) -> tuple[list[Result], Run]:
     with trio.fail_after(LIMIT_SECONDS):
         async with trio.open_nursery() as nursery:
             offer = Reference(nursery, made)
             selection = Selection(profiles=offer.features.profiles)
             run = await Suite(spec, offer, selection).play(cases)
             nursery.cancel_scope.cancel()
-    return judge_all(spec, run.ledger, selection)
+    return judge_all(spec, run.ledger, selection), run
