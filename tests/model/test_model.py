@@ -51,6 +51,14 @@ def test_the_same_seed_and_number_give_the_same_plan():
     assert len({tuple(step.at for step in plan) for plan in plans}) == 6
 
 
+def test_the_words_of_a_seed_are_those_of_the_annex():
+    progress = MODEL.advance(None, [user("tokens: 4")])
+    assert said(ScriptedModel(PROFILES["instant"], seed=7), progress, number=1) == [
+        "message output_text=daisy ember candle bread",
+        "completed",
+    ]
+
+
 def test_a_rejecting_script_refuses_and_a_wrong_one_too():
     progress = MODEL.advance(None, [user("reject: 418 teapot")])
     with pytest.raises(Refused):
