@@ -28,7 +28,16 @@ Json = dict[str, Any]
 
 def export(spec: Spec, directory: Path) -> list[str]:
     """Write all files; gives their names."""
-    files = {
+    files = {**documents(spec), **vectors.record()}
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        (directory / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return list(files)
+
+
+def documents(spec: Spec) -> dict[str, Json]:
+    """The files that are made from the text alone."""
+    return {
         "clauses.json": requirements(spec),
         "cases.json": cases(spec),
         "errors.json": errors(spec),
@@ -37,12 +46,7 @@ def export(spec: Spec, directory: Path) -> list[str]:
         "clauses.schema.json": _schema("clauses.schema.json"),
         "report.schema.json": report_schema(),
         "vectors.schema.json": _schema("vectors.schema.json"),
-        **vectors.record(),
     }
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, value in files.items():
-        (directory / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    return list(files)
 
 
 def _schema(name: str) -> Json:

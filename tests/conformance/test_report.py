@@ -1,0 +1,179 @@
+"""Reports: every form says the same, and none can be misread."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import trio
+from servers import Good, Memory
+from trio.testing import MockClock
+
+from conformance.offer import Config, Features
+from conformance.report import forms, html, write
+from conformance.report.data import BadReport, Report, build, load, schema
+from conformance.report.matrix import grouped, matrix_page
+from conformance.specdoc import Spec
+from conformance.specdoc import load as load_spec
+from conformance.suite import Run, Suite
+from conformance.target import Target
+from conformance.verdict import Result, Selection, judge_all
+
+
+class Offer:
+    features = Features()
+    name = "<a> & server"
+    own_servers = False
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    async def target(self, config: Config) -> Target:
+        return self._target
+
+
+async def play(spec: Spec) -> Run:
+    """A few cases against a small server whose numbers step by two."""
+    names = ("a-whole-turn", "a-refusal", "numbers-start-again")
+    change = lambda events: [{**one, "sequence_number": 2 * n} for n, one in enumerate(events)]  # noqa: E731
+    async with trio.open_nursery() as nursery:
+        offer = Offer(Memory(nursery, Good(change=change).serve))
+        selection = Selection(profiles=frozenset(("CORE",)))
+        run = await Suite(spec, offer, selection).play([spec.cases[name] for name in names])
+        nursery.cancel_scope.cancel()
+    return run
+
+
+@cache
+def made() -> tuple[Report, Run, list[Result]]:
+    spec = load_spec()
+    run = trio.run(play, spec, clock=MockClock(autojump_threshold=0))
+    results = judge_all(spec, run.ledger, Selection(profiles=frozenset(("CORE",))))
+    return build(results, run, Features(), Offer.name, frozenset(("CORE",))), run, results
+
+
+def failing() -> dict[str, Any]:
+    (found,) = [one for one in made()[0]["clauses"] if one["id"] == "RWS-SEQ-002"]
+    return found
+
+
+def test_a_report_fits_its_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(made()[0], schema())
+
+
+def test_a_failure_carries_its_sentence_and_where_it_was_seen() -> None:
+    clause = failing()
+    assert clause["verdict"] == "fail"
+    assert "one greater" in clause["text"]
+    assert clause["kind"] == "order"
+    run = made()[1]
+    for one in clause["evidence"]:
+        record = run.cases[one["case"]].records[one["record"]]
+        assert record["dir"] == "s2c"
+        assert "sequence_number" in record["text"]
+
+
+def test_a_report_can_be_written_and_read_again(tmp_path: Path) -> None:
+    report, run, _ = made()
+    write.directory(tmp_path / "new" / "dir", report, run)
+    assert load(tmp_path / "new" / "dir" / "report.json") == json.loads(json.dumps(report))
+    names = {path.name for path in (tmp_path / "new" / "dir").iterdir()}
+    assert names == {"report.json", "report.md", "report.html", "junit.xml", "badge.json", "traces"}
+    lines = (tmp_path / "new" / "dir" / "traces" / "a-whole-turn.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["kind"] == "meta"
+    assert len(lines) == len(run.cases["a-whole-turn"].records) + 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 99, "clauses": []}'])
+def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(BadReport, match="x.json"):
+        load(tmp_path / "x.json")
+
+
+def test_markdown_has_the_failures_first_with_ten_lines_of_the_trace() -> None:
+    text = forms.markdown(made()[0], made()[1])
+    assert text.index("## fail: RWS-") < text.index("## not-exercised")
+    part = text.partition("## fail: RWS-SEQ-002")[2].partition("\n## ")[0]
+    assert "> The server MUST give each later event" in part
+    trace = part.split("```")[3].strip().split("\n")[1:]
+    assert 1 < len(trace) <= forms.TRACE_LINES
+    assert sum(line.startswith("*") for line in trace) == 1
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    assert forms._fenced("a ``` b", "text").startswith("````text\n")
+
+
+def test_junit_counts_what_could_not_run_as_an_error_never_as_skipped() -> None:
+    root = ElementTree.fromstring(forms.junit(made()[0]))
+    assert root.findall(".//skipped") == []
+    (suite,) = [one for one in root if one.get("name") == "CORE"]
+    assert int(suite.get("failures", "0")) == len(suite.findall(".//failure")) > 0
+    assert int(suite.get("errors", "0")) == len(suite.findall(".//error")) > 0
+    assert int(suite.get("tests", "0")) == len(suite.findall("testcase"))
+    (case,) = [one for one in suite if one.get("name") == "RWS-SEQ-002"]
+    failure = case.find("failure")
+    assert failure is not None
+    assert "2 after 0" in str(failure.get("message"))
+
+
+def test_xml_cannot_be_broken_by_what_a_server_says() -> None:
+    assert forms._xml("a\x00\ud800b\uffffc") == "a\ufffd\ufffdb\ufffdc"
+
+
+def test_the_badge_never_says_a_bare_passing() -> None:
+    badge = forms.badge(made()[0])
+    summary = made()[0]["summary"]
+    assert badge["message"].startswith(f"{summary['passed']}/{summary['required']} required, ")
+    assert "failed" in badge["message"]
+    assert "not run" in badge["message"]
+    assert badge["color"] == "red"
+
+
+def test_the_console_ends_with_the_sum() -> None:
+    assert forms.console(made()[0]).endswith(made()[0]["summary"]["line"])
+
+
+def page() -> str:
+    return html.report_page(made()[0], made()[1])
+
+
+def test_the_page_stands_alone_and_escapes_what_it_shows() -> None:
+    text = page()
+    assert "&lt;a&gt; &amp; server" in text
+    assert "<a> & server" not in text.partition('<script type="application/json"')[0]
+    for outside in ('src="http', 'href="http', "@import", "url("):
+        assert outside not in text
+    data = text.partition('id="data">')[2].partition("</script>")[0]
+    assert {one["id"] for one in json.loads(data)["clauses"]} == {one["id"] for one in made()[0]["clauses"]}
+
+
+def test_a_script_cannot_be_ended_by_what_a_server_says() -> None:
+    record = {"t": 0, "conn": "a", "dir": "s2c", "kind": "text", "text": "</script><script>alert(1)</script>"}
+    text = html.trace_page("x", [record])
+    assert text.count("</script>") == 2
+    data = text.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)["records"] == [record]
+
+
+def test_the_matrix_groups_clauses_that_all_servers_treat_alike() -> None:
+    report = made()[0]
+    other = json.loads(json.dumps(report))
+    for clause in other["clauses"]:
+        if clause["id"] == "RWS-SEQ-002":
+            clause["verdict"] = "pass"
+    groups = grouped([report, other])
+    assert groups[0][0][0] == "fail"
+    assert [
+        [one["id"] for one in clauses] for verdicts, clauses in groups if verdicts == ("fail", "pass")
+    ] == [["RWS-SEQ-002"]]
+    text = matrix_page([report, other])
+    assert text.count("<th scope=col>") == 3
+    assert "(2)" in text
