@@ -93,7 +93,7 @@ def test_a_report_can_be_written_and_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 99, "clauses": []}'])
 def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(BadReport, match="x.json"):
+    with pytest.raises(BadReport, match=r"x\.json"):
         load(tmp_path / "x.json")
 
 
