@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from core_bench import Bench, Event, create, message, output, steer
-from test_emitter import check_story
+from core_bench import Bench, Event, check_story, create, message, output, steer
 
 from responses_ref.protocol.actions import LoadParent, Prepare, Store
 from responses_ref.protocol.batch import Failed, Finished, ItemDone, ItemStarted, Piece

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
-from core_bench import Bench, call, create, message
+from core_bench import Bench, call, check_story, create, message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,39 +130,6 @@ def test_the_story_is_told_three_times_alike(
     bench.say(Finished())
     check_story(bench.events)
     assert all(event.get("stream_id") == lane for event in bench.events)
-
-
-def check_story(events: list[dict[str, Any]], numbered: bool = True) -> None:
-    """Follow one response as a client does, by its deltas, and compare with what it says at the end."""
-    assert not numbered or [event["sequence_number"] for event in events] == list(range(len(events)))
-    output: list[dict[str, Any]] = []
-    texts: dict[tuple[Any, ...], str] = {}
-    for event in events:
-        kind = event["type"]
-        if kind == "response.output_item.added":
-            assert event["output_index"] == len(output)
-            assert event["item"].get("status", "in_progress") == "in_progress"
-            output.append(event["item"])
-        elif "output_index" in event:
-            assert event["output_index"] == len(output) - 1
-        if "item_id" in event:
-            assert event["item_id"] == output[-1]["id"]
-            place = (
-                event["item_id"],
-                kind.rpartition(".")[0],
-                event.get("content_index"),
-                event.get("summary_index"),
-            )
-            if "delta" in event:
-                texts[place] = texts.get(place, "") + event["delta"]
-            elif not {"part", "annotation"} & event.keys() and kind.endswith(".done"):
-                said = next(event[key] for key in ("text", "refusal", "arguments", "input") if key in event)
-                assert said == texts.get(place, "")
-        if kind == "response.output_item.done":
-            assert event["item"]["id"] == output[-1]["id"]
-            assert event["item"]["type"] == output[-1]["type"]
-            output[-1] = event["item"]
-    assert events[-1]["response"]["output"] == output
 
 
 def test_a_token_is_a_delta_and_counts_once() -> None:

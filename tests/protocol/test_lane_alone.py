@@ -16,7 +16,7 @@ from responses_ref.protocol.batch import BatchPart, Failed, Finished, ItemDone, 
 from responses_ref.protocol.lanes import Turn
 from responses_ref.protocol.settings import Settings
 
-CREATES = ["new", "next", "wrong", "stored", "warm", "answer"]
+CREATES = ["new", "next", "wrong", "stored", "answer"]
 BATCHES: dict[str, list[BatchPart]] = {
     "say": [Piece("x", "output_text")],
     "end": [*message("ok"), Finished()],
@@ -71,11 +71,10 @@ class Client:
         ]
         newest = ended[-1] if ended else {"id": "resp_0", "output": []}
         due = [output(item["call_id"]) for item in newest["output"] if item["type"] == "function_call"]
-        parent = None if word in ("new", "stored", "warm") else newest["id"]
+        parent = None if word in ("new", "stored") else newest["id"]
         said: Any = {"wrong": [5], "answer": due}.get(word, f"number {self.creates}")
         lane = {} if self.name is None else {"stream_id": self.name}
-        more = {"store": word == "stored", "generate": word != "warm"}
-        self.bench.send(create(said, previous_response_id=parent, **more, **lane))
+        self.bench.send(create(said, previous_response_id=parent, store=word == "stored", **lane))
 
     def events(self) -> list[Event]:
         return [event for event in self.bench.events if event.get("stream_id") == self.name]

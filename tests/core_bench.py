@@ -343,3 +343,39 @@ def play(bench: Bench, steps: Iterable[Step]) -> str:
         else:
             bench.send(step)
     return " ".join(lines(bench.events[before:]))
+
+
+# --- The story of one response. ---
+
+
+def check_story(events: list[dict[str, Any]], numbered: bool = True) -> None:
+    """Follow one response as a client does, by its deltas, and compare with what it says at the end."""
+    assert not numbered or [event["sequence_number"] for event in events] == list(range(len(events)))
+    output: list[dict[str, Any]] = []
+    texts: dict[tuple[Any, ...], str] = {}
+    for event in events:
+        kind = event["type"]
+        if kind == "response.output_item.added":
+            assert event["output_index"] == len(output)
+            assert event["item"].get("status", "in_progress") == "in_progress"
+            output.append(event["item"])
+        elif "output_index" in event:
+            assert event["output_index"] == len(output) - 1
+        if "item_id" in event:
+            assert event["item_id"] == output[-1]["id"]
+            place = (
+                event["item_id"],
+                kind.rpartition(".")[0],
+                event.get("content_index"),
+                event.get("summary_index"),
+            )
+            if "delta" in event:
+                texts[place] = texts.get(place, "") + event["delta"]
+            elif not {"part", "annotation"} & event.keys() and kind.endswith(".done"):
+                said = next(event[key] for key in ("text", "refusal", "arguments", "input") if key in event)
+                assert said == texts.get(place, "")
+        if kind == "response.output_item.done":
+            assert event["item"]["id"] == output[-1]["id"]
+            assert event["item"]["type"] == output[-1]["type"]
+            output[-1] = event["item"]
+    assert events[-1]["response"]["output"] == output
