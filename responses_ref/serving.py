@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import ssl
 import sys
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,8 @@ class Options:
     models: tuple[str, ...] = ()
     agent_turns: int = 1
     api_key_env: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     profiles: frozenset[str] = LANDED
     dialect: str | None = None
     trace: Path | None = None
@@ -93,20 +96,34 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     return accept.Server(App(rooms), limits, keys, timers, traces, draining)
 
 
-async def listen(server: accept.Server, host: str, port: int) -> None:
+def _tls(options: Options) -> ssl.SSLContext | None:
+    if options.tls_cert is None and options.tls_key is None:
+        return None
+    if options.tls_cert is None or options.tls_key is None:
+        raise accept.ConfigError("--tls-cert and --tls-key go together")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+    except OSError:  # an SSLError is one too
+        raise accept.ConfigError("the certificate and its key cannot be read, or do not fit") from None
+    return context
+
+
+async def listen(server: accept.Server, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
     """Serve on this address until a signal, and say so when it is ready."""
     accept.check_host(host, server.keys)
-    listeners = await accept.open_listeners(host, port)
+    listeners = await accept.open_listeners(host, port, context)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        port = listeners[0].socket.getsockname()[1]
+        inner = listeners[0] if context is None else listeners[0].transport_listener
+        port, secure = inner.socket.getsockname()[1], "" if context is None else "s"
         host = f"[{host}]" if ":" in host else host
         gc.freeze()  # what is loaded by now stays: no full collection walks it again, which took 7 ms
-        print(f"serving http://{host}:{port}/v1 ws://{host}:{port}/v1/responses", flush=True)
+        print(f"serving http{secure}://{host}:{port}/v1 ws{secure}://{host}:{port}/v1/responses", flush=True)
         await drain.serve(server, listeners, signals)
 
 
 async def _serve(options: Options) -> None:
-    await listen(build(options), options.host, options.port)
+    await listen(build(options), options.host, options.port, _tls(options))
 
 
 def serve(options: Options) -> int:
