@@ -201,7 +201,8 @@ class Server:
                 upgraded = await self._guard(http.link.number, self._answer, http, respond)
                 if not (respond.started or upgraded or http.over):
                     await respond.problem(problem("server_error"))
-            await http.finish()
+            if upgraded is None:  # else the 101 may still be on its way, and nobody waits for that
+                await http.finish()
         finally:
             self._peers.discard(http)
         return upgraded
