@@ -1,0 +1,104 @@
+"""Mutants of CLS: who closes, when, and with which code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from conformance import raw
+from conformance.mutants.harness import Mutant, add, core_mutant, middle_mutant, mutant, option_mutant
+from conformance.mutants.middle import Delay, Middle, Out
+from responses_ref.protocol.connection import Connection
+from responses_ref.server.accept import Server
+
+Event = dict[str, Any]
+
+
+def close(code: int | None, reason: str = "") -> bytes:
+    return raw.frame(raw.CLOSE, raw.close_payload(code, reason), masked=False)
+
+
+def as_it_was(frame: raw.Frame) -> bytes:
+    return raw.frame(frame.op, frame.payload, masked=False)
+
+
+def code_of(frame: raw.Frame) -> int | None:
+    return raw.parse_close(frame.payload)[0] if frame.op == raw.CLOSE else None
+
+
+@mutant("RWS-CLS-005", on="frame")
+def calls_the_limit_a_normal_end(frame: raw.Frame, memory: Event) -> Iterable[Out]:
+    yield close(1000) if code_of(frame) == 1001 else as_it_was(frame)
+
+
+@mutant("RWS-CLS-001")
+def closes_after_a_failure(event: Event, memory: Event) -> Iterable[Out]:
+    yield event
+    if event["type"] == "response.failed":
+        yield close(1000)
+
+
+class Answering(Middle):
+    """Knows whether the client has closed."""
+
+    asked = False
+
+    def client_frame(self, frame: raw.Frame) -> Iterable[bytes]:
+        self.asked |= frame.op == raw.CLOSE
+        return super().client_frame(frame)
+
+
+@middle_mutant("RWS-CLS-002")
+class LeavesWithoutAnAnswer(Answering):
+    def frame(self, frame: raw.Frame) -> Iterable[Out]:
+        return [] if frame.op == raw.CLOSE and self.asked else super().frame(frame)
+
+
+@middle_mutant("RWS-CLS-011")
+class AnswersEveryCloseWith1000(Answering):
+    def frame(self, frame: raw.Frame) -> Iterable[Out]:
+        return [close(1000)] if frame.op == raw.CLOSE and self.asked else super().frame(frame)
+
+
+def _wait_for_ever(server: Server) -> None:
+    server.limits = attrs.evolve(server.limits, close_seconds=1e9)
+
+
+# With a middle, since a stream that has one cannot be closed by half.
+_whole = type("NoHalfClose", (Middle,), {})
+add(Mutant("RWS-CLS-012", "waits_for_an_answer_for_ever", middle=_whole, server=_wait_for_ever))
+
+
+@mutant("RWS-CLS-006", on="frame")
+def says_goodbye_in_the_middle(frame: raw.Frame, memory: Event) -> Iterable[Out]:
+    yield close(1000) if code_of(frame) == 1002 else as_it_was(frame)
+
+
+@mutant("RWS-CLS-007", on="frame")
+def leaves_as_if_all_was_done(frame: raw.Frame, memory: Event) -> Iterable[Out]:
+    yield close(1000) if code_of(frame) == 1001 else as_it_was(frame)
+
+
+@mutant("RWS-CLS-008", on="frame")
+def lets_idle_connections_wait_too(frame: raw.Frame, memory: Event) -> Iterable[Out]:
+    if code_of(frame) == 1001:
+        yield Delay(3)
+    yield as_it_was(frame)
+
+
+option_mutant("RWS-CLS-009", "cuts_running_responses_off", grace_seconds=0.1)
+
+
+class _SaysNothingMore(Connection):
+    __slots__ = ()
+
+    def refuse(self, why: Any, lane: str | None = None) -> None:
+        if why.code != "server_shutting_down":
+            super().refuse(why, lane)
+
+
+@core_mutant("RWS-CLS-010")
+def answers_nothing_while_it_drains(core: Connection) -> None:
+    core.__class__ = _SaysNothingMore
