@@ -13,9 +13,8 @@ one big request holds up no other stream for longer than that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import attrs
 
@@ -29,12 +28,7 @@ from responses_ref.protocol.resource import Create
 from .classify import Scan
 from .render import Prelude, Rendered, uninterpreted
 from .route import Route
-
-Slices: TypeAlias = Generator[float, None, Any]
-SLICE_UNITS = 16_000  # characters, about a millisecond of work
-SLICE_TOKENS = 4_000
-UNITS_PER_TOKEN = 4
-ITEM_UNITS = 200  # what an item costs beside its characters
+from .work import ITEM_UNITS, SLICE_UNITS, Slices, Work
 
 
 class Model(Protocol):
@@ -54,27 +48,6 @@ class Chain:
     rendered: Rendered
     scan: Scan
     progress: Any
-
-
-@attrs.define
-class Work:
-    """What the stages did for one turn, counted for the trace and the bench."""
-
-    items: int = 0
-    characters: int = 0
-    tokens: int = 0
-    lookups: int = 0
-    pending: int = 0
-
-    def pause(self, units: int) -> Iterator[float]:
-        """Note work done, and make a pause when a slice is full."""
-        self.pending += units
-        if self.pending >= SLICE_UNITS:
-            self.pending = 0
-            yield 0.0
-
-    def counts(self) -> Mapping[str, int]:
-        return {name: getattr(self, name) for name in ("items", "characters", "tokens", "lookups")}
 
 
 @attrs.frozen
@@ -102,7 +75,7 @@ class Pipeline:
         create, parent, work = turn.asked, turn.parent, Work()
         if self.hops:
             yield self.hops * self.hop_seconds
-        start = self._inherited(create, parent, work)
+        start = yield from self._inherited(create, parent, work)
         before = start.rendered.total
         context = Context(parent, resolve)
         yield from self._validate(create, context, work, may_wait=turn.emitter is not None)
@@ -126,6 +99,7 @@ class Pipeline:
     def _read(self, item: Item, scan: Scan, rendered: Rendered, work: Work) -> Slices:
         """Classify and render one item."""
         tokens = [f"<{item.type}>", *uninterpreted(item)]
+        heads = len(tokens)
         for text in texts(item):
             for start in range(0, len(text), SLICE_UNITS):
                 scan = scan.over(text[start : start + SLICE_UNITS])
@@ -133,18 +107,15 @@ class Pipeline:
             work.characters += len(text)
             if self.classify_seconds and text:
                 yield len(text) * self.classify_seconds
-            unread = iter(self.tokenise(text))
-            while chunk := tuple(islice(unread, SLICE_TOKENS)):
-                tokens += chunk
-                yield from work.pause(len(chunk) * UNITS_PER_TOKEN)
-        work.tokens += len(tokens)
+            tokens += yield from work.draw(self.tokenise(text))
+        work.tokens += heads
         return scan, rendered.plus(tokens)
 
-    def _inherited(self, create: Create, parent: Node | None, work: Work) -> Chain:
+    def _inherited(self, create: Create, parent: Node | None, work: Work) -> Slices:
         """The state to go on from: the parent's, its own output counted in."""
         old: Chain | None = None if parent is None or self.stateless else parent.chain
         route = Route.to(create.model, old.route if old else None, work)
-        prelude = Prelude.of(create, old.prelude if old else None, self.tokenise, work)
+        prelude = yield from Prelude.of(create, old.prelude if old else None, self.tokenise, work)
         if old is None or parent is None:
             return Chain(route, prelude, Rendered(), Scan(), self.model.advance(None, ()))
         tokens = len(parent.output) + parent.output_tokens  # known from the stream: no work

@@ -8,17 +8,15 @@ nothing.  Output needs no rendering at all: the model made it of tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from responses_ref.protocol import codec
-from responses_ref.protocol.items import Item, Message, OtherPart
+from responses_ref.protocol.items import Content, Item, Message, OtherPart
 from responses_ref.protocol.resource import Create
 
-
-class Counts(Protocol):
-    tokens: int
+from .work import Slices, Work
 
 
 @attrs.frozen(eq=False)
@@ -41,8 +39,14 @@ class Rendered:
 
 def uninterpreted(item: Item) -> list[str]:
     """One token for each part that is carried but not read, such as an image."""
-    parts = item.content if isinstance(item, Message) else ()
-    return [f"<{part.type}>" for part in parts if isinstance(part, OtherPart)]
+    return [f"<{part.type}>" for part in _parts(item) if isinstance(part, OtherPart)]
+
+
+def _parts(item: Item) -> Content:
+    if isinstance(item, Message):
+        return item.content
+    output = getattr(item, "output", ())
+    return output if isinstance(output, tuple) else ()
 
 
 @attrs.frozen
@@ -58,23 +62,18 @@ class Prelude:
 
     @classmethod
     def of(
-        cls, create: Create, old: Prelude | None, tokenise: Callable[[str], Iterable[str]], work: Counts
-    ) -> Prelude:
+        cls, create: Create, old: Prelude | None, tokenise: Callable[[str], Iterable[str]], work: Work
+    ) -> Slices:
         """Render what differs from the parent's tools and instructions; work 0 when nothing does."""
         tools, instructions = create.tools, create.instructions
         same_tools = old is not None and old.tools == tools
         if old is not None and same_tools and old.instructions == instructions:
             return attrs.evolve(old, kept=old.tokens, same=True)
-        if old is not None and same_tools:
-            tool_tokens = old.tool_tokens
-        else:
-            tool_tokens = _count(codec.dumps(list(tools)), tokenise, work) if tools else 0
-        tokens = tool_tokens + (_count(instructions, tokenise, work) if instructions else 0)
+        tool_tokens = old.tool_tokens if old is not None and same_tools else 0
+        if tools and not same_tools:
+            tool_tokens = 1 + len((yield from work.draw(tokenise(codec.dumps(list(tools))))))
+        tokens = tool_tokens
+        if instructions:
+            tokens += 1 + len((yield from work.draw(tokenise(instructions))))
         kept = tool_tokens if same_tools else 0
         return cls(tools, instructions, tool_tokens, tokens, kept, False)
-
-
-def _count(text: str, tokenise: Callable[[str], Iterable[str]], work: Counts) -> int:
-    count = 1 + sum(1 for _ in tokenise(text))
-    work.tokens += count
-    return count

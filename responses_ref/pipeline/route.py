@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import attrs
 
-
-class Counts(Protocol):
-    lookups: int
+from .work import Work
 
 
 @attrs.frozen
@@ -19,7 +15,7 @@ class Route:
     engine: str = "scripted"
 
     @classmethod
-    def to(cls, model: str, inherited: Route | None, work: Counts) -> Route:
+    def to(cls, model: str, inherited: Route | None, work: Work) -> Route:
         """The chain's own route when the model has not changed, else a new look-up."""
         if inherited is not None and inherited.model == model:
             return inherited
