@@ -26,6 +26,10 @@ BESIDE: Final = ("not-judged", "not-applicable")
 VERDICTS: Final = ORDER + BESIDE
 
 
+# Pieces of evidence that a report holds for a clause.
+KEPT: Final = 5
+
+
 @attrs.frozen
 class Evidence:
     """Where a clause was seen to hold or not. ``record`` counts the records of that case's trace from 0."""
@@ -147,8 +151,13 @@ def _judge(clause: Clause, tally: Tally, selection: Selection, known: list[Known
         reason,
         evidence[0].kind if evidence else "",
         tuple(tally.cases),
-        tuple(evidence[:5]),
+        _one_of_each_case(evidence),
     )
+
+
+def _one_of_each_case(evidence: list[Evidence]) -> tuple[Evidence, ...]:
+    first = {one.case: one for one in reversed(evidence)}
+    return tuple(one for one in evidence if first[one.case] is one)[:KEPT]
 
 
 def _worst(tally: Tally, selection: Selection) -> tuple[str, str, list[Evidence]]:

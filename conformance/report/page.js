@@ -26,7 +26,7 @@ function label(record) {
   if (record.kind === "eof") return [record.reset ? "connection reset" : "end of TCP", ""];
   if (record.kind === "http") return [((record.head || record.body || "").split(/\r?\n/)[0] || "HTTP"), ""];
   if (record.kind === "note") return ["note", JSON.stringify(record).slice(0, 80)];
-  return [record.kind, record.base64 ? record.base64.length + " characters of base64" : ""];
+  return [record.kind, record.base64 ? JSON.stringify(atob(record.base64).slice(0, 80)) : ""];
 }
 
 function short(body, text) {
@@ -98,6 +98,11 @@ function fold(text) {
 
 // --- clauses -----------------------------------------------------------------------------------------
 
+// `code` in the prose.
+function prose(text) {
+  return text.split("`").map((piece, place) => (place % 2 ? make("code", {}, piece) : piece));
+}
+
 function details(clause) {
   const more = make("div", { class: "more" });
   const facts = [clause.keyword, clause.profile, clause.provenance, clause.place, clause.required ? "required" : ""];
@@ -119,7 +124,7 @@ function clauseRow(clause) {
     make("span", { class: "v v-" + clause.verdict }, clause.verdict),
     make("span", { class: "id" }, clause.id),
     make("span", { class: "quiet" }, clause.profile),
-    make("span", { class: "text" }, clause.text)));
+    make("span", { class: "text" }, ...prose(clause.text))));
   box.addEventListener("toggle", () => {
     if (box.open && box.childElementCount === 1) box.append(details(clause));
   });
