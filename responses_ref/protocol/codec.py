@@ -66,15 +66,15 @@ dumps = _encoder.encode
 def _deeper_than(value: Any, levels: int) -> bool:
     layer = [value]
     for _ in range(levels):
-        layer = [child for node in layer for child in _children(node)]
+        layer = [
+            child
+            for node in layer
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
         if not layer:
             return False
     return True
-
-
-def _children(node: Any) -> list[Any]:
-    values = node.values() if isinstance(node, dict) else node
-    return [value for value in values if isinstance(value, dict | list)] if node else []
 
 
 def decode(text: str) -> dict[str, Any]:
@@ -268,13 +268,12 @@ def _why(error: BaseException, path: str) -> Problem:
     while isinstance(error, cattrs.BaseValidationError):
         error = error.exceptions[0]
         path += "".join(_step(note) for note in getattr(error, "__notes__", ()))
-    if isinstance(error, KeyError):
-        name = str(error.args[0])
-        path = path if path.endswith(name) else f"{path}.{name}"
-        return problem("missing_required_parameter", param=path.lstrip("."))
     if isinstance(error, Wrong):
         return problem("invalid_type", param=(path + error.path).lstrip("."), expected=error.expected)
-    raise error
+    assert isinstance(error, KeyError), error
+    name = str(error.args[0])
+    path = path if path.endswith(name) else f"{path}.{name}"
+    return problem("missing_required_parameter", param=path.lstrip("."))
 
 
 def _step(note: object) -> str:

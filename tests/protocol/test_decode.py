@@ -41,6 +41,12 @@ REFUSED = [
     ('{"a":[' + ",".join(["{}"] * 100) + "]}", None, ""),
     ('{"a":"\\ud83d\\ude00"}', None, ""),
     ('{"a":1e308}', None, ""),
+    ('"' + "[" * 100 + '"', "invalid_event", "Expected one JSON object"),
+    (
+        '{"a":' * 30 + "[" * 34 + '{"b":["' + "]" * 34 + '"]}' + "]" * 34 + "}" * 30,
+        "invalid_json",
+        "nested deeper",
+    ),
     (' \t\r\n{"a":null} ', None, ""),
     ("[]", "invalid_event", "Expected one JSON object"),
     ("null", "invalid_event", "Expected one JSON object"),
