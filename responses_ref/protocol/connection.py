@@ -80,7 +80,7 @@ class Connection:
 
     @lanes.default
     def _lanes(self) -> Lanes:
-        several = self.settings.max_in_flight if self.settings.offers("lanes") else 1
+        several = self.settings.max_in_flight if self.settings.offers("lanes") else 1  # RWS-CRE-034
         return Lanes(several, self.settings.max_lanes)
 
     # --- Messages. ---
@@ -89,7 +89,7 @@ class Connection:
     def open(self) -> None:
         """The connection is up."""
         self.touched = self.now
-        self.do(SetDeadline("lifetime", self.now + self.settings.lifetime))
+        self.do(SetDeadline("lifetime", self.now + self.settings.lifetime))  # RWS-LIM-001
         if self.settings.idle < self.settings.lifetime:  # else the limit comes first, and is told
             self.do(SetDeadline("idle", self.now + self.settings.idle))
 
@@ -123,7 +123,7 @@ class Connection:
         if self.state != "open":
             return lifetime.refuse_new(self, lane)
         limits, waiting = self.settings, self.lanes.waiting
-        full = len(waiting) >= limits.max_queued
+        full = len(waiting) >= limits.max_queued  # RWS-LIM-005, RWS-LIM-015; drops no parent: RWS-LIM-016
         if (full or self.lanes.waiting_bytes + size > limits.max_queued_bytes) and self.lanes.must_wait(lane):
             return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
         if self.append:
@@ -132,26 +132,26 @@ class Connection:
 
     def _lane_of(self, message: Mapping[str, Any]) -> str | None:
         if not self.settings.offers("lanes") or "stream_id" not in message:
-            return None
+            return None  # RWS-LAN-004
         name = message["stream_id"]
         if not isinstance(name, str) or not NAME.match(name):  # RWS-LAN-002
             raise Refused(problem("invalid_stream_id"))
-        if not self.lanes.has_room_for(name):  # RWS-LAN-012
+        if not self.lanes.has_room_for(name):  # RWS-LAN-013
             raise Refused(problem("websocket_stream_limit_reached", limit=self.settings.max_lanes), name)
         return name
 
     def enqueue(
         self, name: str | None, raw: Mapping[str, Any], size: int, carried: Sequence[Steer] = ()
     ) -> Turn:
-        """Let a create wait for its turn; one that carries steers goes before its lane's others."""
+        """Let a create wait, in silence (RWS-CRE-035); one with steers goes before its lane's others."""
         self.turns += 1
         turn = Turn(self.turns, self.lanes.lane(name), raw, size, carried=list(carried))
-        (self.lanes.waiting.appendleft if carried else self.lanes.waiting.append)(turn)
+        self.lanes.waiting.insert(0 if carried else len(self.lanes.waiting), turn)
         return turn
 
     @_input
     def post(self, message: Mapping[str, Any], size: int) -> None:
-        """The body of an HTTP request: a create without lane and warm-up (RWS-HTTP-003, RWS-LAN-021)."""
+        """The body of an HTTP request: a create without lane and warm-up (RWS-HTTP-003)."""
         self.enqueue(None, {**message, "generate": None}, size)
 
     # --- A turn, step by step. ---
@@ -177,10 +177,10 @@ class Connection:
         if key is None and not foreign:
             self._bind(turn)
         else:
-            self.do(LoadParent(turn, key, foreign))  # RWS-CAC-010
+            self.do(LoadParent(turn, key, foreign))  # RWS-HTTP-009
 
     def _allowed(self, create: Create) -> None:
-        if not self.settings.serves(create.model):
+        if not self.settings.serves(create.model):  # RWS-CRE-030
             raise Refused(problem("model_not_found", model=create.model))
         if create.warm_up and not self.settings.offers("warm"):  # RWS-WRM-010
             raise Refused(problem("unsupported_parameter", param="generate", why="cannot be false here"))
@@ -192,12 +192,12 @@ class Connection:
             return
         turn.parent, turn.found = turn.parent or node, items or {}
         wanted = turn.asked.previous_response_id
-        if turn.parent is None and wanted is not None:
-            return self.refuse_turn(turn, problem("previous_response_not_found", id=wanted))
+        if wanted is not None and (turn.parent is None or turn.parent.response.id != wanted):
+            return self.refuse_turn(turn, problem("previous_response_not_found", id=wanted))  # RWS-ERR-013
         self._bind(turn)
 
     def _bind(self, turn: Turn) -> None:
-        turn.step("load")  # the parent is held from here on: RWS-LAN-017
+        turn.step("load")  # the parent is held from here on: RWS-LAN-020
         self.do(Prepare(turn))
 
     def item(self, turn: Turn, item_id: str) -> Item | None:
@@ -227,7 +227,7 @@ class Connection:
             return
         if turn.asked.warm_up:
             return self.finish(turn, Outcome())
-        turn.live.lifecycle("in_progress")  # RWS-ORD-003
+        turn.live.lifecycle("in_progress")  # RWS-ORD-002
         self.flush(turn)
         self.do(StartModel(turn, result.plan))
         self.do(SetDeadline(f"heartbeat {turn.number}", self.now + self.settings.heartbeat))
@@ -253,7 +253,7 @@ class Connection:
         self.flush(turn)
         if boundary is not None:
             self.do(CancelModel(turn))
-            self.finish(turn, Outcome("incomplete", "steered"))  # RWS-STR-010
+            self.finish(turn, Outcome("incomplete", "steered"))  # RWS-STR-012
         elif last:
             self._finished(turn, last)
 
@@ -265,7 +265,7 @@ class Connection:
         self.finish(turn, Outcome("incomplete" if last.reason else "completed", last.reason))
 
     def finish(self, turn: Turn, outcome: Outcome) -> None:
-        """The outcome is known: keep what is to be kept, then say it (RWS-CAC-011)."""
+        """The outcome is known: keep what is to be kept, then say it (RWS-RES-028)."""
         turn.step("finish")
         turn.outcome = outcome
         if turn.asked.store or turn.asked.conversation:
@@ -294,7 +294,7 @@ class Connection:
         node = kept if kept and kept.response.status == outcome.status else self.node(turn)
         if outcome.announced:  # RWS-ORD-021
             error = {"type": "server_error", "code": outcome.code, "message": outcome.message, "param": None}
-            emitter.event("error", status=500, error=error)
+            emitter.event("error", status=500, error=error)  # RWS-ERR-022, RWS-ERR-023
         emitter.lifecycle(outcome.status, node.response)
         self.flush(turn)
         self.cache.ended(turn.lane.name, node)
@@ -332,14 +332,14 @@ class Connection:
 
     def refuse(self, why: Problem, lane: str | None = None) -> None:
         """Tell the peer why a request is refused; the connection stays as it is (RWS-ERR-001)."""
-        error: dict[str, Any] = {"type": why.type, "code": why.code, "message": why.message}
-        error["param"] = why.param
+        error: dict[str, Any] = {"type": why.type, "code": why.code, "message": why.message}  # RWS-ERR-004
+        error["param"] = why.param  # RWS-ERR-006
         if why.headers:
             error["headers"] = dict(why.headers)  # RWS-ERR-012
         self.do(Send(Event("error", {"status": why.status, "error": error}, None, lane)))
 
     def refuse_turn(self, turn: Turn, why: Problem, on_lane: bool = True) -> None:
-        """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-006)."""
+        """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-004)."""
         if self.append:
             append.failed_at_once(self, turn, why)
         else:
@@ -386,10 +386,10 @@ def _ignore(connection: Connection, message: Mapping[str, Any], size: int) -> No
     """A message that wants no answer (RWS-CDX-001)."""
 
 
-# Client events: whether this connection knows the type, and who handles it.
+# Client events: whether this connection knows the type (RWS-CRE-036), and who handles it.
 HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
     "response.create": (_always, Connection._create),
     "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
-    "response.append": (lambda connection: connection.append, append.receive),
+    "response.append": (lambda connection: connection.append, append.receive),  # RWS-CRE-019
     "response.processed": (lambda connection: connection.settings.offers("codex"), _ignore),
 }

@@ -18,7 +18,7 @@ class StoreFailed(Exception):
 
 
 class Store(Protocol):
-    """The interface of every store. ``tenant`` keeps the keys of one server apart (RWS-HTTP-020)."""
+    """The interface of every store. ``tenant`` keeps the keys of one server apart (RWS-HTTP-025)."""
 
     async def put(self, tenant: int, node: Node) -> None:
         """Keep a node under its response's id, or as the newest of its conversation, or both.
@@ -28,13 +28,13 @@ class Store(Protocol):
         """
 
     async def get(self, tenant: int, key: str) -> Node | None:
-        """The node of a response id or of a conversation id."""
+        """The node of a response id or of a conversation id (RWS-HTTP-009, RWS-CRE-037)."""
 
     async def item(self, tenant: int, item_id: str) -> Item | None:
         """An item of a stored context, for an ``item_reference``."""
 
     async def delete(self, tenant: int, response_id: str) -> bool:
-        """Forget a response; contexts that went on from it live on."""
+        """Forget a response; contexts that went on from it live on (RWS-HTTP-014)."""
 
 
 @attrs.define
@@ -51,6 +51,7 @@ class MemoryStore:
             self.items.update({(tenant, item.id): item for item in node.items if item.id is not None})
         if node.conversation is not None:
             self.heads[tenant, node.conversation] = node
+            self.heads.move_to_end((tenant, node.conversation))
         while len(self.nodes) > MAX_STORED:
             (owner, _), oldest = self.nodes.popitem(last=False)
             self._forget_items(owner, oldest)

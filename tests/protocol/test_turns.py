@@ -117,6 +117,7 @@ def test_the_context_of_a_conversation_goes_on() -> None:
     assert node.response.id == "resp_1"
     assert "resp_1" not in bench.kept
     assert bench.send(create(conversation="other")) == []
+    assert bench.send(create(stream_id="a", previous_response_id="c")) == [f"a: {NOT_FOUND}"]
 
 
 def test_without_warm_up() -> None:
