@@ -5,7 +5,7 @@ rest of the core hardly knows it.  A pause is one more state of a turn; what
 follows it is prepared, run and numbered like everything else, and accounted for
 once, at the end.  Clients of that time ignore ``error`` events and would wait
 for ever, so on such a connection a create or an append that is refused is a
-response that fails at once (RWS-APP-010).
+response that fails at once (RWS-APP-013, RWS-APP-019).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
     elif turn.state == "paused":
         _wake(connection, turn, message)
     else:
-        refused(connection, turn, problem("append_while_running"))
+        refused(connection, turn, problem("append_while_running"))  # RWS-APP-012
 
 
 def _wake(connection: Connection, turn: Turn, message: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ def _wake(connection: Connection, turn: Turn, message: Mapping[str, Any]) -> Non
 
 
 def woken(connection: Connection, turn: Turn) -> bool:
-    """After an append: true when calls are still open, so that the response waits on (RWS-APP-005)."""
+    """After an append: true when calls are still open, so that the response waits on (RWS-APP-015)."""
     assert turn.prepared is not None
     if not turn.prepared.open_calls:
         return False
@@ -68,7 +68,7 @@ def woken(connection: Connection, turn: Turn) -> bool:
 
 
 def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any], size: int) -> None:
-    """After the end of a response, an append is the next user message, with its settings (RWS-APP-006)."""
+    """After the end of a response, an append is the next user message, with its settings (RWS-APP-008)."""
     if last is None:
         nothing = connection.enqueue(None, message, size)
         connection.lanes.waiting.remove(nothing)
@@ -93,7 +93,7 @@ def fail(connection: Connection, turn: Turn, why: Problem) -> None:
 
 
 def failed_at_once(connection: Connection, turn: Turn, why: Problem) -> None:
-    """The two events of a response that is refused (RWS-APP-010)."""
+    """The two events of a response that is refused (RWS-APP-013, RWS-APP-019)."""
     create = turn.create or Create(str(turn.raw.get("model") or "unknown"))
     response = Response(connection.ids.new("resp"), connection.ids.timestamp(turn.number), echo(create))
     turn.emitter = Emitter(response, connection.ids, turn.lane.name, False)
@@ -104,7 +104,7 @@ def failed_at_once(connection: Connection, turn: Turn, why: Problem) -> None:
 
 
 def supersede(connection: Connection) -> None:
-    """A create while a response is paused ends that response (RWS-APP-008)."""
+    """A create while a response is paused ends that response (RWS-APP-014)."""
     turn = connection.lanes.lane(None).active
     if turn is not None and turn.state == "paused":
         connection.finish(turn, Outcome("incomplete", "superseded"))

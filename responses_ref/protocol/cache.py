@@ -87,11 +87,11 @@ class Cache:
         return None if entry is None else entry.node
 
     def item(self, item_id: str) -> Item | None:
-        """An item that some context of this connection still holds (RWS-ITM-011)."""
+        """An item that some context of this connection still holds (RWS-ITM-025)."""
         return self.known.get(item_id)
 
     def ended(self, lane: str | None, node: Node) -> None:
-        """Keep the lane's new response, and drop what it makes obsolete (RWS-CAC-003, RWS-CAC-005)."""
+        """Keep the lane's new response, and drop what it makes obsolete (RWS-CAC-007, RWS-CAC-011)."""
         failed = node.response.status == "failed"
         own = [key for key, entry in self.entries.items() if entry.lane == lane]
         for key in own:
@@ -102,7 +102,7 @@ class Cache:
         self.known.update({item.id: item for item in node.items if item.id is not None})
 
     def refused(self, lane: str | None, response_id: str | None) -> None:
-        """A create was refused: drop the parent it named, if this lane owns it (RWS-CAC-006)."""
+        """A create was refused: drop the parent it named, if this lane owns it (RWS-CAC-004, RWS-LAN-021)."""
         entry = self.entries.get(response_id or "")
         if entry is not None and entry.lane == lane:
             del self.entries[entry.node.response.id]

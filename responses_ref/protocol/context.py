@@ -3,11 +3,11 @@
 Three rules, applied item by item in the order of the input, so that the work
 is in proportion to the new items:
 
-1. A reference is replaced by the item it names (RWS-ITM-011).
+1. A reference is replaced by the item it names (RWS-ITM-025).
 2. A call or another item of the model's that the parent's context holds
-   already is dropped: some clients send it again (RWS-CTX-008).
+   already is dropped: some clients send it again (RWS-FC-020).
 3. Calls and outputs are paired: an output needs a call before it, and in the
-   end no call may be left without one (RWS-FC-006, RWS-FC-007).
+   end no call may be left without one (RWS-FC-009, RWS-FC-011).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Context:
     def close(self, may_wait: bool = False) -> None:
         """The input is complete: refuse it if a call is left without an output (RWS-FC-011).
 
-        ``may_wait``: the response is paused, and some outputs are a beginning (RWS-APP-005).
+        ``may_wait``: the response is paused, and some outputs are a beginning (RWS-APP-015).
         """
         if may_wait and self.answered:
             return

@@ -37,7 +37,7 @@ class Ids(Protocol):
     """The injected factory: the core draws no id and reads no clock of its own."""
 
     def new(self, prefix: str) -> str:
-        """A fresh id ``prefix_...``, unique over all connections (RWS-RES-018)."""
+        """A fresh id ``prefix_...``, unique over all connections (RWS-RES-022)."""
 
     def timestamp(self, number: int) -> int:
         """Unix seconds, for the ``number``-th response of the connection."""
@@ -58,7 +58,7 @@ class PartKind:
 PARTS: dict[str, PartKind] = {
     "output_text": PartKind(
         "output_text", "content_index", "text", "content_part", OutputText, {"logprobs": []}
-    ),  # RWS-ITM-006
+    ),  # RWS-ITM-019
     "refusal": PartKind("refusal", "content_index", "refusal", "content_part", Refusal),
     "summary": PartKind(
         "reasoning_summary_text", "summary_index", "text", "reasoning_summary_part", SummaryText
@@ -127,7 +127,7 @@ class Emitter:
         self.aside(kind, **fields)
 
     def aside(self, kind: str, **fields: Any) -> None:
-        """An event numbered with the response that takes no part in its order (RWS-STR-010)."""
+        """An event numbered with the response that takes no part in its order (RWS-STR-022)."""
         self.out.append(Event(kind, fields, self._take_numbers(1), self.stream_id))
 
     def feed(self, parts: Iterable[BatchPart]) -> None:
@@ -195,7 +195,7 @@ class Emitter:
         kind = started.kind
         call_id = self.ids.new("call") if kind in WHOLE else None
         self.item = OpenItem(kind, self.ids.new(PREFIX[kind]), started.name, call_id)
-        zero = self._wire_item("in_progress")  # RWS-ITM-001
+        zero = self._wire_item("in_progress")  # RWS-ITM-003, RWS-ITM-004
         self.event("response.output_item.added", kind, item=zero, output_index=self.output_index)
         if kind == "compaction":
             where: dict[str, Any] = {"item_id": self.item.id, "output_index": self.output_index}
@@ -242,7 +242,7 @@ class Emitter:
             self.event(f"response.{kind.framed}.added", opens, part=kind.make(""), **where)
 
     def _close_part(self) -> None:
-        """``<kind>.done``, then the part's own ``done`` where it has one (RWS-ORD-012)."""
+        """``<kind>.done``, then the part's own ``done`` where it has one (RWS-ORD-015, RWS-ORD-017)."""
         item = self._open_item()
         part, item.part = item.part, None
         if part is None:

@@ -1,4 +1,4 @@
-"""The error catalogue: every code this server can send, in one table.
+"""The error catalogue: every code this server can send, in one table (RWS-ERR-009, RWS-ERR-020).
 
 A :class:`Problem` is a value: the status and the four strings that each
 transport dresses in its own shape (an ``error`` event on a WebSocket, a JSON
@@ -107,7 +107,7 @@ CATALOGUE: dict[str, Entry] = {
     "append_without_response": Entry(400, "There is no response to append to."),
     # A response that has started, or the shell around it.
     "server_error": Entry(500, "The server had an error while processing the request.", type="server_error"),
-    # Plain HTTP.
+    # Plain HTTP (RWS-HTTP-015).
     "invalid_api_key": Entry(401, "Missing or wrong API key.", type="authentication_error"),
     "response_not_found": Entry(404, "Response with id '{id}' not found."),
     "not_found": Entry(404, "There is nothing at this path."),

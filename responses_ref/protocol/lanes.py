@@ -3,8 +3,8 @@
 A connection is a set of lanes; the one without a name is the default lane.
 Creates wait in one line, in the order they came.  A turn may start when its
 lane is idle and one of the connection's slots is free, so a lane is FIFO
-(RWS-LAN-005), lanes run side by side (RWS-LAN-006), and nobody is overtaken by
-a later create of its own lane.
+(RWS-CRE-032, RWS-LAN-005), lanes run side by side (RWS-LAN-006), and nobody is
+overtaken by a later create of its own lane.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Turn:
 
     @property
     def created(self) -> bool:
-        """Whether its response.created has gone out: from then on it fails, it is not refused."""
+        """Whether its response.created is out: from then on it fails, it is not refused (RWS-ERR-008)."""
         return self.emitter is not None and self.emitter.state != "idle"
 
     @property
@@ -92,7 +92,7 @@ class Turn:
         return {item.call_id: item for item in output if isinstance(item, FunctionCall | CustomToolCall)}
 
     def final(self, now: int) -> Response:
-        """The response as its outcome leaves it (RWS-RES-002, RWS-RES-007, RWS-RES-008)."""
+        """The response as its outcome leaves it (RWS-RES-002, RWS-RES-008, RWS-RES-009)."""
         outcome, emitter = self.outcome, self.live
         usage = Usage(self.input_tokens, self.cached_tokens, emitter.output_tokens, emitter.reasoning_tokens)
         return attrs.evolve(
@@ -135,7 +135,7 @@ class Lanes:
     running: dict[int, Turn] = attrs.Factory(dict)
 
     def has_room_for(self, name: str | None) -> bool:
-        """Whether this lane exists or may still be opened; the default lane is not counted (RWS-LAN-013)."""
+        """Whether this lane exists or may still be opened; the default lane is not counted (RWS-LAN-015)."""
         return name in self.named or len(self.named) - 1 < self.max_lanes
 
     def lane(self, name: str | None) -> Lane:

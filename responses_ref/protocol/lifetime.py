@@ -33,25 +33,25 @@ def reached(connection: Connection, name: str) -> None:
 def settle(connection: Connection) -> None:
     """Close a connection whose time is over as soon as nothing runs on it."""
     if connection.state in REASONS and not connection.lanes.busy:
-        if connection.state == "limited" and not connection.told_limit:  # RWS-LIM-003
+        if connection.state == "limited" and not connection.told_limit:  # RWS-LIM-002, RWS-LIM-009
             connection.refuse(_why(connection))
         _close(connection, REASONS[connection.state])
 
 
 def refuse_new(connection: Connection, lane: str | None) -> None:
-    """A create came too late. The limit is the connection's, not a lane's (RWS-LIM-004)."""
+    """A create came too late. The limit is the connection's, not a lane's (RWS-LIM-003)."""
     connection.refuse(_why(connection), lane if connection.state == "draining" else None)
 
 
 def _why(connection: Connection) -> Problem:
     if connection.state == "draining":
-        return problem("server_shutting_down")
+        return problem("server_shutting_down")  # RWS-CLS-010
     connection.told_limit = True
     return problem("websocket_connection_limit_reached", limit=connection.settings.lifetime_in_words)
 
 
 def drain(connection: Connection) -> None:
-    """The server is going down."""
+    """The server is going down (RWS-CLS-008, RWS-CLS-009)."""
     before, connection.state = connection.state, CONNECTION[connection.state, "drain"]
     if before == "open":
         connection.do(SetDeadline("grace", connection.now + connection.settings.grace))
@@ -60,7 +60,7 @@ def drain(connection: Connection) -> None:
 def _limit(connection: Connection) -> None:
     connection.state = CONNECTION[connection.state, "limit"]
     if connection.state == "limited":
-        _refuse_waiting(connection)
+        _refuse_waiting(connection)  # RWS-LIM-006
         connection.do(SetDeadline("grace", connection.now + connection.settings.grace))
 
 
@@ -88,12 +88,12 @@ def _grace_is_over(connection: Connection) -> None:
 
 
 def _idle(connection: Connection) -> None:
-    since = connection.now if connection.lanes.busy else connection.touched
+    since = connection.now if connection.lanes.busy else connection.touched  # RWS-LIM-014
     due = since + connection.settings.idle
     if due > connection.now:
         connection.do(SetDeadline("idle", due))
     else:
-        _close(connection, "idle")  # RWS-LIM-008
+        _close(connection, "idle")  # RWS-LIM-013
 
 
 def _heartbeat(connection: Connection, turn: Turn | None) -> None:
@@ -113,7 +113,7 @@ def _close(connection: Connection, reason: str) -> None:
 
 
 def peer_closed(connection: Connection) -> None:
-    """Nobody is there to be told anything: stop all work, and account for what was begun."""
+    """Nobody is there to be told anything: stop all work (RWS-CLS-013), and account for what was begun."""
     connection.state = CONNECTION[connection.state, "close"]
     connection.lanes.waiting.clear()
     for turn in list(connection.lanes.running.values()):

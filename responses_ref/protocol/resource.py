@@ -20,7 +20,8 @@ class Create:
     """A validated create. ``input`` is still raw: the pipeline validates items, in slices.
 
     A field that is absent, or null where that means absent, holds its default.
-    ``stream`` and ``stream_options`` are not here: they change nothing (RWS-CRE-006).
+    ``stream`` and ``stream_options`` are not here: they change nothing
+    (RWS-CRE-006, RWS-CRE-007, RWS-CRE-015); nor is what nobody knows (RWS-CRE-016).
     """
 
     model: str
@@ -57,7 +58,7 @@ class Create:
 
     @property
     def parent_id(self) -> str | None:
-        """The key of the context this create goes on from: a response or a conversation."""
+        """The key of the context this create goes on from: a response or a conversation (RWS-CRE-037)."""
         return self.conversation if self.previous_response_id is None else self.previous_response_id
 
     @property
@@ -97,7 +98,7 @@ TOOL_CHOICES = frozenset({"none", "auto", "required"})
 
 
 def _fixed(create: Create) -> Problem | None:
-    if create.background:  # RWS-CRE-008
+    if create.background:  # RWS-CRE-028
         return problem("unsupported_parameter", param="background", why="cannot be true here")
     if create.previous_response_id is not None and create.conversation is not None:  # RWS-CRE-012
         return problem("mutually_exclusive_parameters")
@@ -136,7 +137,7 @@ def _metadata(create: Create) -> Problem | None:
 
 def _tools(create: Create) -> Problem | None:
     for index, tool in enumerate(create.tools):
-        needed = ("type", "name") if tool.get("type") in ("function", "custom") else ("type",)
+        needed = ("type", "name") if tool.get("type") in ("function", "custom") else ("type",)  # RWS-CRE-031
         for name in needed:
             if not isinstance(tool.get(name), str):
                 return missing_or_wrong(tool, name, f"tools[{index}].{name}")
@@ -169,7 +170,7 @@ def _tool_choice(create: Create) -> Problem | None:
     return None
 
 
-# Echoed as they came (RWS-RES-011); the optional ones only when they came.
+# Echoed as they came (RWS-RES-012); the optional ones only when they came.
 ECHOED = (
     "model", "previous_response_id", "instructions", "tool_choice", "truncation", "parallel_tool_calls",
     "text", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs", "temperature", "reasoning",
@@ -181,14 +182,14 @@ CACHE_OPTIONS = {"mode": "implicit", "ttl": "30m"}  # what is applied where the 
 
 
 def echo(create: Create) -> dict[str, Any]:
-    """The constant part of a response: what its request asked for."""
+    """The constant part of a response: what its own request asked for (RWS-CRE-017, RWS-CRE-027)."""
     fields = {name: getattr(create, name) for name in ECHOED}
     fields["metadata"] = dict(create.metadata)
     fields["reasoning"] = {"effort": None, "summary": None, **create.reasoning}
-    verbosity = create.text.get("verbosity") or "medium"  # never null: RWS-RES-021
+    verbosity = create.text.get("verbosity") or "medium"  # never null: RWS-RES-005
     fields["text"] = {"format": {"type": "text"}, **create.text, "verbosity": verbosity}
     fields["tools"] = [_tool(tool) for tool in create.tools]
-    fields["service_tier"] = "default"  # the tier used, not the tier asked for: RWS-RES-017
+    fields["service_tier"] = "default"  # the tier used, not the tier asked for: RWS-RES-020
     fields |= {name: value for name in ECHOED_IF_SENT if (value := getattr(create, name)) is not None}
     if create.prompt_cache_options is not None:  # as applied: the wish for a warm-up is none of them
         applied = {**CACHE_OPTIONS, **create.prompt_cache_options}
@@ -201,7 +202,7 @@ def echo(create: Create) -> dict[str, Any]:
 def _tool(tool: Json) -> Json:
     if tool["type"] != "function":
         return tool
-    return {"description": None, "parameters": None, "strict": None} | dict(tool)  # RWS-RES-020
+    return {"description": None, "parameters": None, "strict": None} | dict(tool)  # RWS-RES-029
 
 
 @attrs.frozen
@@ -214,7 +215,7 @@ class Usage:
     reasoning: int
 
     def wire(self) -> Json:
-        """The usage object as clients know it (RWS-RES-013, RWS-RES-014)."""
+        """The usage object as clients know it (RWS-RES-016)."""
         return {
             "input_tokens": self.input,
             "input_tokens_details": {
@@ -223,7 +224,7 @@ class Usage:
             },
             "output_tokens": self.output,
             "output_tokens_details": {"reasoning_tokens": self.reasoning},
-            "total_tokens": self.input + self.output,
+            "total_tokens": self.input + self.output,  # RWS-RES-015
         }
 
 

@@ -16,15 +16,15 @@ class Settings:
     profiles: frozenset[str] = LANDED
     append_for_all: bool = False
     models: tuple[str, ...] = ()  # empty: any name is served (RWS-SIM-030)
-    lifetime: float = 3600.0
+    lifetime: float = 3600.0  # RWS-LIM-001
     idle: float = 3600.0
-    heartbeat: float = 240.0
-    grace: float = 10.0
+    heartbeat: float = 240.0  # RWS-LIM-010
+    grace: float = 10.0  # RWS-LIM-008
     max_in_flight: int = 16  # running responses of one connection (RWS-LAN-009)
     max_lanes: int = 32  # distinct names of one connection's lifetime (RWS-LAN-012)
     max_queued: int = 64  # creates of one connection that may wait (RWS-LIM-005)
-    max_queued_bytes: int = 64 * 2**20
-    max_steers: int = 16  # submissions that may wait for one response (RWS-STR-007)
+    max_queued_bytes: int = 64 * 2**20  # RWS-LIM-015
+    max_steers: int = 16  # submissions that may wait for one response (RWS-STR-017)
 
     def offers(self, profile: str) -> bool:
         return profile in self.profiles

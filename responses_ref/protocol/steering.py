@@ -131,7 +131,7 @@ def after(connection: Connection, turn: Turn, node: Node) -> None:
             _tell_pending(connection, turn, node, steers)
     elif steers:
         raw = {**turn.raw, "input": [], "previous_response_id": response_id, "generate": None}
-        connection.enqueue(lane.name, raw, 0, steers)  # RWS-STR-011
+        connection.enqueue(lane.name, raw, 0, steers)  # RWS-STR-013, RWS-STR-014
     _give_up_lost(connection, turn)
 
 
@@ -154,14 +154,14 @@ def _tell_pending(connection: Connection, turn: Turn, node: Node, steers: list[S
 
 
 def _stub(call: Any) -> dict[str, str]:
-    """What the client owes for one call (RWS-STR-014)."""
+    """What the client owes for one call (RWS-STR-015)."""
     kind = next(output for output, of in OUTPUT_OF.items() if isinstance(call, of))
     name = {"name": call.name} if isinstance(call, FunctionCall) else {}
     return {"type": kind, "call_id": call.call_id, **name}
 
 
 def take_pending(turn: Turn) -> None:
-    """Put queued steer input before the input of the create that names its target (RWS-STR-015)."""
+    """Put queued steer input before the input of the create that names its target (RWS-STR-028)."""
     assert turn.create is not None
     turn.carried += turn.lane.pending.pop(turn.create.previous_response_id or "", [])
     raws = [raw for steer in turn.carried for raw in _raw_items(steer.input)]
@@ -202,7 +202,7 @@ def _give_up(connection: Connection, turn: Turn, target: Any, steers: list[Steer
 def _failed(
     connection: Connection, turn: Turn | None, target: Any, value: Any, code: str, steer_id: str | None = None
 ) -> None:
-    """``response.steer.failed``: numbered with its target while that runs, 0 without one (RWS-STR-009)."""
+    """``response.steer.failed``: numbered with its target while that runs, 0 without one (RWS-STR-025)."""
     identity = {"id": steer_id} if steer_id else {}
     steer = {**identity, "previous_response_id": target, "input": value}
     message = MESSAGES[code].format(id=str(target)[:MAX_QUOTED])
@@ -211,5 +211,5 @@ def _failed(
         turn.live.aside("response.steer.failed", **fields)
         connection.flush(turn)
     else:
-        lane = turn.lane.name if turn else connection.ended.get(str(target), NEVER)[1]  # RWS-STR-003
+        lane = turn.lane.name if turn else connection.ended.get(str(target), NEVER)[1]  # RWS-STR-006
         connection.do(Send(Event("response.steer.failed", fields, 0, lane)))

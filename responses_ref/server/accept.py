@@ -34,7 +34,7 @@ from responses_ref.server.websocket import CRASHED, NORMAL, WebSocket
 log = logging.getLogger("responses_ref")
 TURN_STATE = "x-codex-turn-state"
 KEY = re.compile("[A-Za-z0-9+/]{22}==")  # 16 bytes in base64
-END, CRASH = (NORMAL, ""), (CRASHED, "internal error")
+END, CRASH = (NORMAL, ""), (CRASHED, "internal error")  # RWS-CLS-014
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
 T = TypeVar("T")
 Upgraded = tuple[WebSocket, list[Request]]
@@ -100,17 +100,18 @@ def refuse(code: str, headers: dict[str, str], **arguments: object) -> Refused:
 
 
 def answer_upgrade(request: Request) -> list[tuple[str, str]]:
-    """The headers of the 101; Refused when the request is no proper upgrade (RFC 6455, 4.2)."""
+    """The headers of the 101; Refused when the request is no proper upgrade (RWS-HS-001)."""
     headers, body = request.headers, {"content-length", "transfer-encoding"} & request.headers.keys()
-    if request.method != "GET":
+    if request.method != "GET":  # RWS-HS-026
         raise refuse("method_not_allowed", {"Allow": "GET, POST"}, method=request.method[:32])
     if not wants_websocket(headers) or headers.get("sec-websocket-version") != "13":
-        raise refuse("upgrade_required", UPGRADE)
+        raise refuse("upgrade_required", UPGRADE)  # RWS-HS-016
     key = headers.get("sec-websocket-key", "")
     if not KEY.fullmatch(key) or (body and headers.get("content-length") != "0"):
-        raise Refused(problem("bad_request", why="its upgrade is malformed"))
+        raise Refused(problem("bad_request", why="its upgrade is malformed"))  # RWS-HS-018
     accept = ("Sec-WebSocket-Accept", generate_accept_token(key.encode()).decode())
     echo = [(TURN_STATE, headers[TURN_STATE])] if TURN_STATE in headers else []
+    # No subprotocol and no extension: RWS-HS-010, RWS-HS-013.
     return [("Upgrade", "websocket"), ("Connection", "Upgrade"), accept, *echo]
 
 
@@ -151,7 +152,7 @@ class Server:
             await trio.aclose_forcefully(stream)
 
     def drain(self) -> None:
-        """Let idle connections go now and the others when they are done."""
+        """Let idle connections go now and the others when they are done (RWS-CLS-008, RWS-CLS-009)."""
         self.draining.set()
         for peer in self._peers:
             peer.drain()
@@ -163,7 +164,7 @@ class Server:
             await self._left.wait()
 
     async def _guard(self, number: int, work: Callable[..., Awaitable[T]], *args: Any) -> T | None:
-        """The firewall: an exception of one connection ends here, and only that connection with it."""
+        """The firewall: an exception of one connection ends here, and only that connection (RWS-HS-029)."""
         try:
             return await work(*args)
         except* Exception as group:
@@ -237,10 +238,10 @@ class Server:
         """Whose key it is. All keys are compared, each in constant time."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         same = [hmac.compare_digest(given.strip().encode(), key.encode()) for key in self.keys]
-        if scheme.lower() == "bearer" and any(same):
+        if scheme.lower() == "bearer" and any(same):  # RWS-HS-002, RWS-HTTP-021
             return same.index(True)
-        if self.keys and request.path != "/healthz":
-            raise refuse("invalid_api_key", {"WWW-Authenticate": "Bearer"})
+        if self.keys and request.path != "/healthz":  # RWS-HTTP-020
+            raise refuse("invalid_api_key", {"WWW-Authenticate": "Bearer"})  # RWS-HS-003, RWS-HS-005
         return 0
 
     async def _converse(self, socket: WebSocket, request: list[Request]) -> bool:

@@ -55,7 +55,7 @@ class Request:
 
 
 def canonical(path: str) -> str:
-    """The one name of a path."""
+    """The one name of a path (RWS-HS-025)."""
     for alias in ALIASES:
         if path == alias or path.startswith(alias + "/"):
             return RESPONSES + path[len(alias) :]
@@ -79,7 +79,7 @@ class Http:
 
     async def request(self) -> Request | None:
         """The next request's head; None when there will be none: then the connection is ``over``."""
-        seconds = self.link.shell.limits.handshake_seconds
+        seconds = self.link.shell.limits.handshake_seconds  # RWS-HS-030
         if self._head is not None and not self.final and self._wire.states == DONE:
             self._wire.start_next_cycle()
             seconds, self._head, self._body = self.link.shell.limits.keepalive_seconds, None, None
@@ -115,7 +115,7 @@ class Http:
         target, method = head.target.decode("ascii"), head.method.decode("ascii")
         if not target.startswith("/"):  # the absolute form, which a proxy may send
             target = "/" + target.partition("://")[2].partition("/")[2]
-        path, _, query = target.partition("?")
+        path, _, query = target.partition("?")  # RWS-HS-007
         if method == "HEAD" and "upgrade" not in headers:
             method = "GET"
         return Request(method, canonical(path), query, headers, self.link.number, body=self.body)
@@ -132,7 +132,7 @@ class Http:
 
     async def _read_body(self, limit: int) -> bytes:
         declared = dict(self._head.headers if self._head else ()).get(b"content-length", b"0")
-        too_large = Refused(problem("request_body_too_large", limit=limit))
+        too_large = Refused(problem("request_body_too_large", limit=limit))  # RWS-HTTP-024
         if int(declared) > limit:
             raise too_large
         if self._wire.they_are_waiting_for_100_continue:
@@ -152,7 +152,7 @@ class Http:
             while (event := self._wire.next_event()) is h11.NEED_DATA:
                 self._wire.receive_data(await self.link.receive(limit + 1 - len(self.rest())))
         except h11.RemoteProtocolError as error:
-            if error.error_status_hint == 431:
+            if error.error_status_hint == 431:  # RWS-HS-027
                 raise Refused(problem("request_head_too_large", limit=limit)) from None
             raise Refused(problem("bad_request", why="it cannot be parsed")) from None
         return event
@@ -287,7 +287,7 @@ class Responder:
         await self._http.send(head + self._http.chunk(data) + self._http.end())
 
     async def problem(self, problem: Problem) -> None:
-        """Answer with an error in its JSON shape."""
+        """Answer with an error in its JSON shape (RWS-HS-004, RWS-HTTP-007)."""
         error = {name: getattr(problem, name) for name in ("type", "code", "message", "param")}
         await self.json(problem.status, {"error": error}, (problem.headers or {}).items())
 

@@ -192,7 +192,7 @@ class Link:
             self.wake()
 
     def _lose(self, slow: bool) -> None:
-        """Give the peer up: no Close frame would get through to it."""
+        """Give the peer up: no Close frame would get through to it (RWS-LIM-017)."""
         if not self.gone:
             self.gone, self.slow = True, slow
             self.shell.stats.slow_consumers += slow

@@ -67,9 +67,9 @@ class HttpSink:
 
 
 def _sse(event: Sendable) -> bytes:
-    """An event in the form of server-sent events; its objects are those of a WebSocket (RWS-ORD-007)."""
+    """An event as server-sent (RWS-HTTP-005); its objects are those of a WebSocket (RWS-ORD-007)."""
     kind = event.type if isinstance(event, Event) else event.template.type
-    if isinstance(event, Event) and kind == "error":  # flat here: RWS-ERR-020
+    if isinstance(event, Event) and kind == "error":  # flat here: RWS-HTTP-006
         flat = {name: event.fields["error"][name] for name in ("code", "message", "param")}
         event = attrs.evolve(event, fields=flat)
     name = kind.encode()
@@ -77,7 +77,7 @@ def _sse(event: Sendable) -> bytes:
 
 
 async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
-    """``POST /v1/responses``: a JSON object, or with ``stream: true`` the events."""
+    """``POST /v1/responses``: a JSON object, or with ``stream: true`` the events (RWS-HTTP-001 and on)."""
     body = await request.body()
     try:
         text = body.decode()
@@ -109,7 +109,7 @@ async def _answer_create(session: Session, sink: HttpSink, respond: Responder, s
     if not sink.started.is_set() or sink.first is None:
         return
     if sink.first.type == "error":
-        await respond.problem(_problem(sink.first))
+        await respond.problem(_problem(sink.first))  # RWS-HTTP-008
     elif stream:
         async with respond.stream() as out:
             sink.attach(out)
@@ -136,25 +136,28 @@ def _problem(event: Event) -> Problem:
 async def _stored(rooms: Rooms, request: Request, response_id: str) -> Node:
     node = await rooms.store.get(request.tenant, response_id)
     if node is None or node.response.id != response_id:
-        raise Refused(problem("response_not_found", id=response_id[:256]))
+        raise Refused(problem("response_not_found", id=response_id[:256]))  # RWS-HTTP-013
     return node
 
 
 async def retrieve(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
-    """``GET /v1/responses/{id}``."""
+    """``GET /v1/responses/{id}`` (RWS-HTTP-010)."""
     node = await _stored(rooms, request, response_id)
     await respond.json(200, codec.wire(node.response))
 
 
 async def delete(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
-    """``DELETE /v1/responses/{id}``."""
+    """``DELETE /v1/responses/{id}`` (RWS-HTTP-014)."""
     await _stored(rooms, request, response_id)
     await rooms.store.delete(request.tenant, response_id)
     await respond.json(200, {"id": response_id, "object": "response", "deleted": True})
 
 
 async def input_items(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
-    """``GET /v1/responses/{id}/input_items``: the whole context that the response answered, in pages."""
+    """``GET /v1/responses/{id}/input_items``: the whole context that the response answered, in pages.
+
+    RWS-HTTP-016 to RWS-HTTP-018, RWS-HTTP-026.
+    """
     node = await _stored(rooms, request, response_id)
     query = parse_qs(request.query)
     items = list(_context(node))
@@ -187,14 +190,14 @@ def _context(node: Node) -> Iterator[dict[str, Any]]:
 
 
 async def models(rooms: Rooms, request: Request, respond: Responder) -> None:
-    """``GET /v1/models``."""
+    """``GET /v1/models`` (RWS-HTTP-019)."""
     names = dict.fromkeys(("scripted", *rooms.settings.models))
     data = [{"id": name, "object": "model", "created": 0, "owned_by": "responses-ref"} for name in names]
     await respond.json(200, {"object": "list", "data": data})
 
 
 async def health(rooms: Rooms, request: Request, respond: Responder) -> None:
-    """``GET /healthz``."""
+    """``GET /healthz`` (RWS-HTTP-020)."""
     await respond.json(200, {"status": "ok"})
 
 
@@ -222,8 +225,8 @@ async def answer(rooms: Rooms, request: Request, respond: Responder) -> None:
         response_id, slash, rest = path.removeprefix(f"{RESPONSES}/").partition("/")
         methods, arguments = OF_ONE.get(slash + rest), [response_id]
     if methods is None or not (rooms.settings.offers("http") or path == "/healthz"):
-        raise Refused(problem("not_found"))
+        raise Refused(problem("not_found"))  # RWS-HTTP-022
     if request.method not in methods:
-        why = problem("method_not_allowed", method=request.method[:32])
+        why = problem("method_not_allowed", method=request.method[:32])  # RWS-HTTP-023
         raise Refused(attrs.evolve(why, headers={"Allow": ", ".join(methods)}))
     await methods[request.method](rooms, request, respond, *arguments)
