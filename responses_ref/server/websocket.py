@@ -23,7 +23,7 @@ from responses_ref.server.trace import Trace
 # Close codes of RFC 6455, 7.4.1.
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, NO_CLOSE = 1000, 1001, 1002, 1006
 INVALID_DATA, TOO_BIG, CRASHED = 1007, 1009, 1011
-# What a peer that broke a rule is told.
+# What a peer that broke a rule is told (RWS-FRM-008, RWS-FRM-013).
 REASONS = {PROTOCOL_ERROR: "protocol error", INVALID_DATA: "invalid UTF-8", TOO_BIG: "message too big"}
 
 
@@ -148,24 +148,24 @@ class WebSocket:
         if got.opcode is Opcode.CLOSE:
             if self.trace is not None:
                 self.trace.close("c2s", *payload)
-            self._start_closing(Closed(payload[0], payload[1], "client"))
+            self._start_closing(Closed(payload[0], payload[1], "client"))  # RWS-CLS-011
             self._end()
             return None
         if self.trace is not None:
             self.trace.frame("c2s", got.opcode, payload)
         if got.opcode is Opcode.PING and self.closed is None:
-            self._send(frame(payload, Opcode.PONG), urgent=True)
+            self._send(frame(payload, Opcode.PONG), urgent=True)  # RWS-LIM-012
         return None
 
     def _gather(self, got: Frame) -> str | bytes | None:
-        """Collect the pieces of a message; wsproto has checked that they belong together."""
+        """Collect the pieces of a message (RWS-FRM-006); wsproto has checked that they belong together."""
         data: Any = got.payload
         self._parts.append(data)
         self._size += len(data) if got.opcode is Opcode.BINARY or data.isascii() else len(data.encode())
         self._frames += got.frame_finished
         limits = self.link.shell.limits
         if self._size > limits.max_message_bytes or self._frames > limits.max_fragments:
-            self.close_soon(TOO_BIG, REASONS[TOO_BIG])
+            self.close_soon(TOO_BIG, REASONS[TOO_BIG])  # RWS-FRM-009
         if self.closed is None and not got.message_finished:
             return None
         message: str | bytes = data[:0].join(self._parts)
@@ -202,7 +202,7 @@ class WebSocket:
             self.link.shell.spawn(self.number, self._linger, self._goodbye, closed)
 
     async def _linger(self, goodbye: _Goodbye, closed: Closed) -> None:
-        """Give the Close frame and its answer their time, then shut TCP whatever the peer does."""
+        """Give the Close frame and its answer their time, then shut TCP in any case (RWS-CLS-012)."""
         limits = self.link.shell.limits
         try:
             with trio.move_on_after(limits.write_seconds) as scope:
