@@ -30,7 +30,7 @@ from .items import Content, Item, Message, OtherItem, OtherPart, Part
 from .resource import Create, Json, Response, Strings, Usage, missing_or_wrong
 
 MAX_NESTING = 64
-MAX_NUMBER = 2**53  # beyond it, not every language reads the number as sent
+MAX_NUMBER = 2**53  # beyond it, not every language reads the number as sent: RWS-CRE-023
 
 
 def _refuse(code: str, **arguments: object) -> NoReturn:
@@ -59,7 +59,7 @@ def _float(digits: str) -> float:
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))  # RWS-FRM-005
 dumps = _encoder.encode
 
 
@@ -78,7 +78,7 @@ def _deeper_than(value: Any, levels: int) -> bool:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Read one client message, or refuse it (RWS-ERR-010, RWS-ERR-011)."""
+    """Read one client message, or refuse it (RWS-ERR-010, RWS-ERR-011, RWS-ERR-016)."""
     try:
         value = _decoder.decode(text)
         if "\\u" in text:
@@ -166,7 +166,7 @@ def _register(cls: type[Any], prepare: Callable[[dict[str, Any]], dict[str, Any]
 
 
 def _message(raw: dict[str, Any]) -> dict[str, Any]:
-    """Content given as a string is one part (RWS-ITM-004)."""
+    """Content given as a string is one part (RWS-ITM-023)."""
     if not isinstance(text := raw.get("content"), str):
         return raw
     kind = "output_text" if raw.get("role") == "assistant" else "input_text"
@@ -197,7 +197,7 @@ def _part(raw: Any, _: object) -> Any:
 
 
 def _item(raw: Any, _: object) -> Any:
-    kind = _type_of(raw, Message.type)  # RWS-ITM-003
+    kind = _type_of(raw, Message.type)  # RWS-ITM-022
     cls = _ITEMS.get(kind)
     if cls is not None:
         return converter.structure(raw, cls)
@@ -241,9 +241,9 @@ def item(raw: Any, position: int) -> Item:
 
 def create(raw: Mapping[str, Any]) -> Create:
     """Structure a ``response.create``, or refuse it by the path of its first fault (RWS-CRE-010)."""
-    if raw.get("model") is None:
+    if raw.get("model") is None:  # RWS-CRE-022
         _refuse("missing_required_parameter", param="model")
-    sent = {name: value for name, value in raw.items() if value is not None}
+    sent = {name: value for name, value in raw.items() if value is not None}  # RWS-CRE-004
     if isinstance(text := sent.get("input"), str):
         sent["input"] = [{"type": "message", "role": "user", "content": text}]  # RWS-CRE-003
     if isinstance(conversation := sent.get("conversation"), dict):
@@ -264,7 +264,7 @@ def _identity(conversation: Mapping[str, Any]) -> str:
 
 
 def _why(error: BaseException, path: str) -> Problem:
-    """The first fault inside a cattrs error, with the JSON path that its notes spell."""
+    """The first fault inside a cattrs error, with the JSON path that its notes spell (RWS-CRE-011)."""
     while isinstance(error, cattrs.BaseValidationError):
         error = error.exceptions[0]
         path += "".join(_step(note) for note in getattr(error, "__notes__", ()))
