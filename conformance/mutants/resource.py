@@ -39,8 +39,10 @@ def completed_too_early(event: Event, memory: Event) -> Iterable[Out]:
 
 @mutant("RWS-RES-003")
 def another_id_on_the_way(event: Event, memory: Event) -> Iterable[Out]:
-    if event["type"] == "response.in_progress":
+    if event["type"] == "response.in_progress" and not memory:
         event["response"]["id"] += "0"
+    if event["type"] in ENDS:
+        memory["begun"] = True
     yield event
 
 
