@@ -75,8 +75,8 @@ def an_item_is_never_done(event: Event, memory: Event) -> Iterable[Out]:
 
 
 @mutant("RWS-ORD-010")
-def items_from_one(event: Event, memory: Event) -> Iterable[Out]:
-    if "output_index" in event:
+def a_place_is_left_out(event: Event, memory: Event) -> Iterable[Out]:
+    if far(event):
         event["output_index"] += 1
     yield event
 
