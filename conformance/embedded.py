@@ -32,6 +32,7 @@ _OPTIONS: Final = {
     "heartbeat": "--heartbeat-seconds",
     "grace": "--grace-seconds",
     "max-message": "--max-message-bytes",
+    "max-connections": "--max-connections",
     "models": "--models",
     "speed": "--speed",
     "ttft": "--ttft",

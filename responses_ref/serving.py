@@ -50,6 +50,7 @@ class Options:
     heartbeat_seconds: float = 240.0
     grace_seconds: float = 10.0
     max_message_bytes: int = 16_777_215
+    max_connections: int = 10_000
     classify_ns_per_byte: float = 0.0
     hops: int = 0
     hop_latency: float = 0.0
@@ -92,7 +93,11 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     rooms = Rooms(settings, model, pipeline, MemoryStore(), timers, ids, draining, biller)
     meta = {"profiles": sorted(settings.profiles), "limits": {"lifetime": settings.lifetime}}
     traces = TraceDir(options.trace, meta, keys) if options.trace else None
-    limits = Limits(max_message_bytes=options.max_message_bytes, grace_seconds=options.grace_seconds)
+    limits = Limits(
+        max_connections=options.max_connections,
+        max_message_bytes=options.max_message_bytes,
+        grace_seconds=options.grace_seconds,
+    )
     return accept.Server(App(rooms), limits, keys, timers, traces, draining)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from conformance import raw
-from conformance.mutants.harness import Mutant, add, core_mutant, middle_mutant, mutant, option_mutant
+from conformance.mutants.harness import core_mutant, middle_mutant, mutant, option_mutant, server_mutant
 from conformance.mutants.middle import Delay, Middle, Out
 from responses_ref.protocol.connection import Connection
 from responses_ref.server.accept import Server
@@ -62,13 +62,9 @@ class AnswersEveryCloseWith1000(Answering):
         return [close(1000)] if frame.op == raw.CLOSE and self.asked else super().frame(frame)
 
 
-def _wait_for_ever(server: Server) -> None:
+@server_mutant("RWS-CLS-012")
+def waits_for_an_answer_for_ever(server: Server) -> None:
     server.limits = attrs.evolve(server.limits, close_seconds=1e9)
-
-
-# With a middle, since a stream that has one cannot be closed by half.
-_whole = type("NoHalfClose", (Middle,), {})
-add(Mutant("RWS-CLS-012", "waits_for_an_answer_for_ever", middle=_whole, server=_wait_for_ever))
 
 
 @mutant("RWS-CLS-006", on="frame")

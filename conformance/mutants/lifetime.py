@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 
 from conformance import raw
-from conformance.mutants.harness import core_mutant, middle_mutant, mutant, option_mutant
+from conformance.mutants.harness import core_mutant, middle_mutant, mutant, option_mutant, server_mutant
 from conformance.mutants.middle import Middle, Out
 from responses_ref.protocol.actions import Action, Close
 from responses_ref.protocol.connection import Connection
+from responses_ref.server.accept import Server
 
 Event = dict[str, Any]
 FOR_EVER = 1e9
@@ -151,6 +152,11 @@ def lets_sixty_three_creates_wait(core: Connection) -> None:
 @core_mutant("RWS-LIM-005")
 def lets_any_number_of_creates_wait(core: Connection) -> None:
     core.settings = attrs.evolve(core.settings, max_queued=10_000)
+
+
+@server_mutant("RWS-LIM-019")
+def takes_one_connection_more(server: Server) -> None:
+    server.limits = attrs.evolve(server.limits, max_connections=server.limits.max_connections + 1)
 
 
 class _ForgetsWhenItIsFull(Connection):

@@ -117,10 +117,10 @@ def packed(out: Out, *, masked: bool) -> bytes:
     return raw.frame(raw.TEXT, text.encode("utf-8", "surrogateescape"), masked=masked)
 
 
-class MiddleStream(trio.abc.Stream):
+class MiddleStream(trio.abc.HalfCloseableStream):
     """The server's end of a stream, with a `Middle` in it."""
 
-    def __init__(self, inner: trio.abc.Stream, middle: Middle) -> None:
+    def __init__(self, inner: trio.abc.HalfCloseableStream, middle: Middle) -> None:
         self._inner, self._middle = inner, middle
         self._in, self._out = bytearray(), bytearray()
         self._heads: list[Head] = []
@@ -288,6 +288,9 @@ class MiddleStream(trio.abc.Stream):
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._inner.wait_send_all_might_not_block()
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -33,6 +33,7 @@ _OPTIONS: Final[dict[str, tuple[str, Any]]] = {
     "heartbeat": ("heartbeat_seconds", float),
     "grace": ("grace_seconds", float),
     "max-message": ("max_message_bytes", int),
+    "max-connections": ("max_connections", int),
     "models": ("models", lambda text: tuple(text.split(","))),
     "speed": ("speed", lambda text: profile(text, None)),
     "grid": ("grid", float),

@@ -116,6 +116,9 @@ CATALOGUE: dict[str, Entry] = {
     "bad_request": Entry(400, "The request is not valid HTTP: {why}."),
     "request_head_too_large": Entry(431, "The request head is larger than {limit} bytes."),
     "request_body_too_large": Entry(413, "The request body is larger than {limit} bytes."),
+    "too_many_connections": Entry(
+        503, "The server is full. Please try again in 1s.", type=OVERLOADED, headers={"retry-after": "1"}
+    ),
 }
 
 

@@ -22,7 +22,7 @@ import attrs
 import trio
 from wsproto.utilities import generate_accept_token
 
-from responses_ref.protocol.errors import OVERLOADED, Problem, Refused, problem
+from responses_ref.protocol.errors import Refused, problem
 from responses_ref.server.http import RESPONSES, Headers, Http, Request, Responder
 from responses_ref.server.limits import ConfigError as ConfigError
 from responses_ref.server.limits import Limits, Stats
@@ -212,8 +212,7 @@ class Server:
         self.stats.refused += 1
         http.over = True
         if self.stats.open <= self.limits.max_connections + self.limits.overflow_connections:
-            full = Problem(503, OVERLOADED, "too_many_connections", "The server is full. Please try again.")
-            await Responder(http, http.link.trace).problem(attrs.evolve(full, headers={"retry-after": "1"}))
+            await Responder(http, http.link.trace).problem(problem("too_many_connections"))  # RWS-LIM-019
 
     async def _answer(self, http: Http, respond: Responder) -> Upgraded | None:
         try:

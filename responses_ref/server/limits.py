@@ -13,7 +13,7 @@ class ConfigError(Exception):
 class Limits:
     """Sizes in bytes, times in seconds."""
 
-    max_connections: int = 10_000
+    max_connections: int = 10_000  # RWS-LIM-019
     overflow_connections: int = 256  # above the bound, those that may still be told 503
     head_bytes: int = 65_536  # RWS-HS-027
     max_message_bytes: int = 16_777_215  # RWS-FRM-011
