@@ -68,6 +68,17 @@ def _at_once(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the memory store waited")
 
 
+class NoInput(ValueError):
+    """A line that is no input of the oracle."""
+
+
+def _bytes(base64_text: str) -> bytes:
+    try:
+        return base64.b64decode(base64_text, validate=True)
+    except ValueError:
+        raise NoInput from None
+
+
 @attrs.define
 class Oracle:
     """All connections of one virtual server. ``out`` collects what a step has brought about."""
@@ -92,31 +103,41 @@ class Oracle:
     # --- What comes in. ---
 
     def step(self, line: dict[str, Any]) -> list[dict[str, Any]]:
-        """Let one thing happen; returns what goes out, the ``deadline`` last."""
-        kind, name = line["do"], line.get("conn", "")
-        if kind == "open":
-            self.opened += 1
-            core = Connection(self.settings, recording.RecordingIds(self.seed, self.opened))
-            self.connections[name] = core
-            self.inner |= {name} if line.get("inner") is True else set()
-            self._feed(name, core.open)
-        elif kind == "advance":
-            self._advance(float(line["to"]))
-        else:
-            self._message(name, kind, line)
+        """Let one thing happen; returns what goes out, the ``deadline`` last.
+
+        Raises:
+            NoInput: the line is none of those above; nothing has happened.
+        """
+        self._happen(line)
         self._advance(self.now)
         out, self.out = self.out, []
         return [*out, {"out": "deadline", "at": self._next()}]
 
-    def _message(self, name: str, kind: str, line: dict[str, Any]) -> None:
-        core = self.connections[name]
-        if kind == "peer_closed":
-            self._feed(name, core.peer_closed, int(line.get("code", 1006)))
-            self._forget(name)
-        elif "base64" in line:
-            self._feed(name, core.receive_binary, base64.b64decode(line["base64"]))
-        else:
-            self._feed(name, core.receive, line["text"])
+    def _happen(self, line: dict[str, Any]) -> None:
+        match line:
+            case {"do": "open", "conn": str(name)} if not self._is_open(name):
+                self._open(name, line.get("inner") is True)
+            case {"do": "advance", "to": int() | float() as to} if type(to) is not bool and to <= codec.MAX_NUMBER:
+                self._advance(to)
+            case {"do": "receive", "conn": str(name), "text": str(text)} if name in self.connections:
+                self._feed(name, self.connections[name].receive, text)
+            case {"do": "receive", "conn": str(name), "base64": str(data)} if name in self.connections:
+                self._feed(name, self.connections[name].receive_binary, _bytes(data))
+            case {"do": "peer_closed", "conn": str(name)} if name in self.connections:
+                code = line.get("code")
+                self._feed(name, self.connections[name].peer_closed, code if type(code) is int else 1006)
+                self._forget(name)
+            case _:
+                raise NoInput
+
+    def _is_open(self, name: str) -> bool:
+        return name in self.connections and self.connections[name].state != "closed"
+
+    def _open(self, name: str, inner: bool) -> None:
+        self.opened += 1
+        self.connections[name] = Connection(self.settings, recording.RecordingIds(self.seed, self.opened))
+        self.inner |= {name} if inner else set()
+        self._feed(name, self.connections[name].open)
 
     def _forget(self, name: str) -> None:
         """The connection has ended: nothing is due on it any more."""
@@ -227,12 +248,19 @@ DO: dict[type, Callable[[Oracle, str, Any], None]] = {
 }
 
 
+def _read(line: str) -> dict[str, Any]:
+    try:
+        return codec.decode(line)
+    except Refused:
+        raise NoInput from None
+
+
 def answers(oracle: Oracle, lines: Iterable[str]) -> Iterator[str]:
     """The oracle's lines for these lines."""
     for line in filter(str.strip, lines):
         try:
-            out = oracle.step(codec.decode(line))
-        except (Refused, KeyError, TypeError, ValueError):
+            out = oracle.step(_read(line))
+        except NoInput:
             out = [{"out": "error", "message": f"not an input of the oracle: {line.strip()[:200]}"}]
         yield from map(codec.dumps, out)
 
