@@ -245,7 +245,7 @@ def create(raw: Mapping[str, Any]) -> Create:
         _refuse("missing_required_parameter", param="model")
     sent = {name: value for name, value in raw.items() if value is not None}  # RWS-CRE-004
     if isinstance(text := sent.get("input"), str):
-        sent["input"] = [{"type": "message", "role": "user", "content": text}]  # RWS-CRE-003
+        sent["input"] = [{"type": "message", "role": "user", "content": text}]  # RWS-CRE-002, RWS-CRE-003
     if isinstance(conversation := sent.get("conversation"), dict):
         sent["conversation"] = _identity(conversation)
     try:

@@ -128,7 +128,7 @@ class Connection:
             return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
         if self.append:
             append.supersede(self)
-        self.enqueue(lane, message, size)
+        self.enqueue(lane, message, size)  # RWS-CRE-033
 
     def _lane_of(self, message: Mapping[str, Any]) -> str | None:
         if not self.settings.offers("lanes") or "stream_id" not in message:
@@ -162,6 +162,7 @@ class Connection:
         lifetime.settle(self)
 
     def _start(self, turn: Turn) -> None:
+        """Judge the fields, then the model, then the parent; the pipeline judges the rest (RWS-CRE-038)."""
         try:
             turn.create = codec.create(turn.raw)
             self._allowed(turn.create)
@@ -177,7 +178,7 @@ class Connection:
         if key is None and not foreign:
             self._bind(turn)
         else:
-            self.do(LoadParent(turn, key, foreign))  # RWS-HTTP-009
+            self.do(LoadParent(turn, key, foreign))  # RWS-HTTP-009, RWS-HTTP-011, RWS-HTTP-012
 
     def _allowed(self, create: Create) -> None:
         if not self.settings.serves(create.model):  # RWS-CRE-030

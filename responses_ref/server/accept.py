@@ -105,7 +105,7 @@ def answer_upgrade(request: Request) -> list[tuple[str, str]]:
     if request.method != "GET":  # RWS-HS-026
         raise refuse("method_not_allowed", {"Allow": "GET, POST"}, method=request.method[:32])
     if not wants_websocket(headers) or headers.get("sec-websocket-version") != "13":
-        raise refuse("upgrade_required", UPGRADE)  # RWS-HS-016
+        raise refuse("upgrade_required", UPGRADE)  # RWS-HS-015, RWS-HS-016, RWS-HS-017
     key = headers.get("sec-websocket-key", "")
     if not KEY.fullmatch(key) or (body and headers.get("content-length") != "0"):
         raise Refused(problem("bad_request", why="its upgrade is malformed"))  # RWS-HS-018

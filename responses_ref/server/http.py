@@ -304,6 +304,6 @@ class Responder:
             async with self._http.while_connected():
                 self._http.link.send(head)
                 yield events
-                await self._http.send(self._http.end())
+                await self._http.send(self._http.end())  # RWS-HTTP-027
         finally:
             self._http.log_answer(head, b"".join(events.sent))

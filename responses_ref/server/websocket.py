@@ -136,7 +136,7 @@ class WebSocket:
     def _parse(self) -> Frame | None:
         try:
             return next(self._wire.received_frames(), None)
-        except ParseFailed as broken:
+        except ParseFailed as broken:  # RWS-FRM-012
             self._deaf = True
             self.close_soon(broken.code, REASONS[broken.code])
             return None
@@ -148,7 +148,7 @@ class WebSocket:
         if got.opcode is Opcode.CLOSE:
             if self.trace is not None:
                 self.trace.close("c2s", *payload)
-            self._start_closing(Closed(payload[0], payload[1], "client"))  # RWS-CLS-011
+            self._start_closing(Closed(payload[0], payload[1], "client"))  # RWS-CLS-002, RWS-CLS-011
             self._end()
             return None
         if self.trace is not None:

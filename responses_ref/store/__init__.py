@@ -18,7 +18,7 @@ class StoreFailed(Exception):
 
 
 class Store(Protocol):
-    """The interface of every store. ``tenant`` keeps the keys of one server apart (RWS-HTTP-025)."""
+    """The interface of every store. ``tenant`` keeps a server's keys apart (RWS-ERR-015, RWS-HTTP-025)."""
 
     async def put(self, tenant: int, node: Node) -> None:
         """Keep a node under its response's id, or as the newest of its conversation, or both.
