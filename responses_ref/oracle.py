@@ -117,7 +117,7 @@ class Oracle:
         match line:
             case {"do": "open", "conn": str(name)} if not self._is_open(name):
                 self._open(name, line.get("inner") is True)
-            case {"do": "advance", "to": int() | float() as to} if type(to) is not bool and to <= codec.MAX_NUMBER:
+            case {"do": "advance", "to": to} if type(to) in (int, float) and to <= codec.MAX_NUMBER:
                 self._advance(to)
             case {"do": "receive", "conn": str(name), "text": str(text)} if name in self.connections:
                 self._feed(name, self.connections[name].receive, text)
