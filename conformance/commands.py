@@ -12,10 +12,10 @@ from typing import Any, Final
 import attrs
 import trio
 
+from conformance import core, trace
 from conformance import diff as differing
 from conformance import export as exporting
 from conformance import judge as judging
-from conformance import trace
 from conformance.invariants import REGISTRY
 from conformance.known import Known, read_known
 from conformance.offer import Features, Foreign, Offer, read_features, read_profiles
@@ -40,8 +40,10 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     known = read_known(Path(options.known_failures), spec) if options.known_failures else []
-    progress = Progress(len(cases))
     asked = _asked(options)
+    if asked.core:
+        cases = [case for case in cases if not core.needs_socket(case, asked.features.profiles)]
+    progress = Progress(len(cases))
     report, run, results = trio.run(_run, asked, spec, cases, only, known, progress)
     progress.clear()
     if options.report:
@@ -57,16 +59,19 @@ def run(options: argparse.Namespace) -> int:
 
 @attrs.frozen
 class Asked:
-    """What the options of ``run`` ask for; no URL: the reference server inside."""
+    """What the options of ``run`` ask for; neither URL nor core: the reference server inside."""
 
     url: str | None
     features: Features
     key: str | None
     jobs: int
+    core: tuple[str, ...] = ()
 
     def offer(self, nursery: trio.Nursery) -> Offer:
         if self.url is not None:
             return Foreign(self.url, self.features, self.key)
+        if self.core:
+            return core.Core(self.core, self.features, nursery)
         from conformance.embedded import Embedded
 
         return Embedded(self.features, nursery)
@@ -85,6 +90,8 @@ async def _run(
         selection = Selection(profiles=features.profiles, scripted=features.scripted, only=only)
         run = await Suite(spec, offer, selection, jobs=asked.jobs, progress=progress).play(cases)
         nursery.cancel_scope.cancel()
+    if asked.core:
+        selection = attrs.evolve(selection, beyond=core.beyond(spec, run.ledger, features.profiles))
     results = judge_all(spec, run.ledger, selection, known)
     return build(results, run, features, offer.name, features.profiles), run, results
 
@@ -93,15 +100,26 @@ def _asked(options: argparse.Namespace) -> Asked:
     """Understand the options; raises `UsageError`."""
     if options.jobs is not None and options.jobs < 1:
         raise UsageError("--jobs needs a number from 1")
-    if options.url is None:
+    if options.url is None and options.core is None:
         return Asked(None, _own_features(options), None, options.jobs or OWN_JOBS)
-    parse_url(options.url)
+    command = _command(options)
     features = read_features(Path(options.features)) if options.features else Features()
     if options.profiles:
         features = attrs.evolve(features, profiles=read_profiles(options.profiles))
     if options.model:
         features = attrs.evolve(features, model=options.model, scripted=False)
-    return Asked(options.url, features, _key(options.api_key_env), options.jobs or 1)
+    return Asked(options.url, features, _key(options.api_key_env), options.jobs or 1, command)
+
+
+def _command(options: argparse.Namespace) -> tuple[str, ...]:
+    """The words of ``--core``, none for a URL; raises `UsageError`."""
+    if options.core is None:
+        parse_url(options.url)
+        return ()
+    for name, value in (("a URL", options.url), ("--api-key-env", options.api_key_env)):
+        if value:
+            raise UsageError(f"--core and {name} exclude each other")
+    return core.command_of(options.core)
 
 
 def _own_features(options: argparse.Namespace) -> Features:
@@ -155,14 +173,20 @@ def judge(options: argparse.Namespace) -> int:
     if not found.records:
         raise UsageError(f"{options.trace}: no record of a trace in it")
     print(json.dumps(_judgement(found), indent=1) if options.json else _findings(spec, found))
-    must = any(spec.clauses[name].must for name in found.broken)
-    return 1 if must else 0
+    return 1 if any(_counts(spec, found, name) for name in found.broken) else 0
+
+
+def _counts(spec: Spec, found: judging.Judgement, name: str) -> bool:
+    """Whether a broken clause is a failure: a MUST of a profile that the recording claims."""
+    clause = spec.clauses[name]
+    return clause.must and clause.profile in found.profiles
 
 
 def _judgement(found: judging.Judgement) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "records": found.records,
+        "profiles": sorted(found.profiles),
         "findings": [attrs.asdict(one) for one in sorted(found.findings, key=lambda one: one.line)],
         "held": dict(sorted(found.held.items())),
         "broken": dict(sorted(found.broken.items())),
@@ -173,10 +197,11 @@ def _judgement(found: judging.Judgement) -> dict[str, Any]:
 def _findings(spec: Spec, found: judging.Judgement) -> str:
     out = [f"line {line}: not a record: {why}" for line, why in found.unreadable[: judging.KEPT]]
     for one in sorted(found.findings, key=lambda one: (one.line, one.clause)):
-        mark = "" if spec.clauses[one.clause].must else " (SHOULD)"
+        clause = spec.clauses[one.clause]
+        mark = "" if _counts(spec, found, one.clause) else f" ({clause.keyword}, {clause.profile}: a warning)"
         out.append(f"line {one.line}: {one.clause}{mark} [{one.conn}]: {one.detail}")
-    for clause, count in sorted(found.broken.items()):
-        out.append(f"{clause} broken {count} times: {spec.clauses[clause].text}")
+    for name, count in sorted(found.broken.items()):
+        out.append(f"{name} broken {count} times: {spec.clauses[name].text}")
     held = len(found.held.keys() - found.broken.keys())
     out.append(f"{found.records} records: {held} clauses held, {len(found.broken)} broken")
     return "\n".join(out)

@@ -43,6 +43,8 @@ class Judgement:
     event_types: Counter[str] = attrs.Factory(Counter)
     error_codes: Counter[str] = attrs.Factory(Counter)
     unreadable: list[tuple[int, str]] = attrs.Factory(list)
+    # What the recording says of its server; CORE where it says nothing.
+    profiles: frozenset[str] = frozenset(("CORE",))
     records: int = 0
 
 
@@ -78,7 +80,7 @@ class Judge:
             return
         kind = record["kind"]
         if kind == "meta":
-            self._demux.dialects = {str(name).upper() for name in record.get("dialects", ())}
+            self._meta(record)
             return
         self.result.records += 1
         if kind == "note":
@@ -91,6 +93,10 @@ class Judge:
         if kind == "eof":
             self._end(event.conn, event)
         self._demux.apply(event)
+
+    def _meta(self, record: Record) -> None:
+        self._demux.dialects = _names(record.get("dialects"))
+        self.result.profiles = frozenset(_names(record.get("profiles")) | {"CORE"})
 
     def finish(self) -> Judgement:
         """The trace is over: connections that are still open are judged as they stand."""
@@ -158,6 +164,10 @@ class Judge:
         if self.result.broken[clause] <= KEPT:
             detail = said if isinstance(said, str) else "does not hold"
             self.result.findings.append(Finding(clause, event.line, event.conn.name, event.t, detail, kind))
+
+
+def _names(value: Any) -> set[str]:
+    return {str(name).upper() for name in value} if isinstance(value, list) else set()
 
 
 def judge(spec: Spec, numbered: Iterable[tuple[int, Record | Unreadable]]) -> Judgement:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import suppress
 
 import pytest
 import trio
-from servers import NULL_SERVERS, Good, Memory, Serve, error
+from servers import NULL_SERVERS, Good, Memory, Serve, error, turn
+from trio_websocket import ConnectionClosed, wrap_server_stream
 
 from conformance import transcript
 from conformance.runner import run_case
@@ -149,3 +152,27 @@ async def test_a_server_ten_times_slower_holds(autojump_clock: trio.abc.Clock) -
     outcome = await play(HOLDS["until"], Good(delay=0.3).serve)
     assert judged(outcome) == [("RWS-ORD-001", True)]
     assert not math.isclose(outcome.seconds, 0)
+
+
+async def test_a_server_made_with_a_library_understands_us_and_we_it(autojump_clock: trio.abc.Clock) -> None:
+    """Our frames and our handshake are our own; trio-websocket is the second opinion."""
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        async with trio.open_nursery() as nursery:
+            request = await wrap_server_stream(nursery, stream)
+            socket = await request.accept()
+            with suppress(ConnectionClosed):
+                while message := json.loads(await socket.get_message()):
+                    for event in turn("resp_1", [message["input"]]):
+                        await socket.send_message(json.dumps(event))
+            nursery.cancel_scope.cancel()
+
+    long = '{"type":"response.create","model":"scripted","input":{"$repeat":["é",70000]}}'
+    outcome = await play(
+        f'{CREATE}<... until {{"type":"response.completed"}} [RWS-ORD-001]\n= open\n> {long}\n'
+        '<... until {"type":"response.output_text.done","text":"<len:70000>"} [RWS-ORD-002]\n'
+        ">close 4001\n= close 4001",
+        serve,
+    )
+    assert outcome.broken is None
+    assert judged(outcome) == [("RWS-ORD-001", True), ("RWS-ORD-002", True)]
