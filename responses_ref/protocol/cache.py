@@ -79,7 +79,7 @@ class Cache:
     """The responses of one connection that can be named, each owned by the lane it ran on."""
 
     entries: dict[str, Entry] = attrs.Factory(dict)
-    known: WeakValueDictionary[str, Any] = attrs.Factory(WeakValueDictionary)
+    known: WeakValueDictionary[str, Any] | None = None  # made when a response has ended: most just wait
 
     def get(self, response_id: str) -> Node | None:
         """The node with this id, or None: then only the store can know it."""
@@ -88,7 +88,7 @@ class Cache:
 
     def item(self, item_id: str) -> Item | None:
         """An item that some context of this connection still holds (RWS-ITM-025)."""
-        return self.known.get(item_id)
+        return None if self.known is None else self.known.get(item_id)
 
     def ended(self, lane: str | None, node: Node) -> None:
         """Keep the lane's new response, and drop what it makes obsolete (RWS-CAC-007, RWS-CAC-011)."""
@@ -99,6 +99,8 @@ class Cache:
             if not failed or (status == "failed" and self.entries[key].node is not node.parent):
                 del self.entries[key]
         self.entries[node.response.id] = Entry(node, lane)
+        if self.known is None:
+            self.known = WeakValueDictionary()
         self.known.update({item.id: item for item in node.items if item.id is not None})
 
     def refused(self, lane: str | None, response_id: str | None) -> None:

@@ -10,7 +10,6 @@ overtaken by a later create of its own lane.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -82,7 +81,7 @@ class Turn:
 
     @property
     def created(self) -> bool:
-        """Whether its response.created is out: from then on it fails, it is not refused (RWS-ERR-008)."""
+        """Whether it has begun: from then on it fails, it is not refused (RWS-ERR-007, RWS-ERR-008)."""
         return self.emitter is not None and self.emitter.state != "idle"
 
     @property
@@ -131,7 +130,7 @@ class Lanes:
     max_in_flight: int
     max_lanes: int
     named: dict[str | None, Lane] = attrs.Factory(lambda: {None: Lane(None)})
-    waiting: deque[Turn] = attrs.Factory(deque)
+    waiting: list[Turn] = attrs.Factory(list)
     running: dict[int, Turn] = attrs.Factory(dict)
 
     def has_room_for(self, name: str | None) -> bool:

@@ -17,7 +17,7 @@ from .states import CONNECTION
 if TYPE_CHECKING:
     from .connection import Connection
 
-GOING_AWAY = 1001  # clients that reconnect by themselves do so on this code (RWS-CLS-005)
+GOING_AWAY = 1001  # clients that reconnect by themselves do so on this code (RWS-CLS-005, RWS-CLS-007)
 REASONS = {"limited": "connection limit", "draining": "going away"}
 
 
@@ -66,7 +66,7 @@ def _limit(connection: Connection) -> None:
 
 def _refuse_waiting(connection: Connection) -> None:
     while connection.lanes.waiting:
-        _refuse(connection, connection.lanes.waiting.popleft())
+        _refuse(connection, connection.lanes.waiting.pop(0))
 
 
 def _refuse(connection: Connection, turn: Turn) -> None:
