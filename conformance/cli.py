@@ -24,6 +24,11 @@ def _run(parsers: Parsers) -> None:
     ).add_argument
     add("url", nargs="?", help="ws://HOST:PORT/v1/responses")
     add(
+        "--core",
+        metavar="CMD",
+        help="judge a port without a socket: a command that speaks JSON lines (INTERPRETING.md, section 6)",
+    )
+    add(
         "--profiles",
         metavar="LIST",
         help="core,warm,… (default: of the features file, else core; inside: all)",

@@ -17,6 +17,10 @@ class Unreachable(Exception):
     """No connection, or no TLS; the text says why, in words for people."""
 
 
+class Gone(trio.BrokenResourceError):
+    """What was behind a stream is gone, and not in a way that the protocol knows; the text says how."""
+
+
 @attrs.frozen
 class Endpoint:
     """How a target is addressed. ``root`` is the API root: ``/v1`` of ``/v1/responses``.

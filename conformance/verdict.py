@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -75,11 +75,13 @@ class Ledger:
 
 @attrs.frozen(kw_only=True)
 class Selection:
-    """What a run looks at. ``only``: the clauses that ``-k`` left, None for all."""
+    """What a run looks at. ``only``: the clauses that ``-k`` left, None for all; ``beyond``: clauses that
+    this kind of target cannot be judged by, and why."""
 
     profiles: frozenset[str]
     scripted: bool = True
     only: frozenset[str] | None = None
+    beyond: Mapping[str, str] = attrs.Factory(dict)
 
     def skips(self, clause: Clause) -> str | None:
         """Why a clause is not looked at, or None."""
@@ -91,7 +93,7 @@ class Selection:
             return "left out by -k"
         if clause.profile not in self.profiles and clause.profile != "REFERENCE":
             return f"the profile {clause.profile} is not selected"
-        return None
+        return self.beyond.get(clause.id)
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from conformance import raw
-from conformance.target import Endpoint, Target
+from conformance.target import Endpoint, Gone, Target
 from conformance.trace import Recorder, b64
 from conformance.web import BadAnswer, Exchange, Head, from_json, request_head, request_headers
 
@@ -205,6 +205,10 @@ class Wire:
                 data = bytes(await self.stream.receive_some(65536))
             except raw.TooLong as exc:
                 await self._fault(f"the server sent {exc}")
+                return
+            except Gone as exc:
+                self.ended = self.ended or Ended("fault", None, str(exc))
+                self._end_of_tcp(reset=True)
                 return
             except trio.BrokenResourceError:
                 self._end_of_tcp(reset=True)

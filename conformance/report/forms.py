@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -42,7 +43,14 @@ def console(report: Report) -> str:
         out.append(f"               {where + ': ' if where else ''}{clause['reason'][:600]}")
     for profile, counts in report["summary"]["profiles"].items():
         out.append(f"{profile:<14} {_counts(counts)}")
+    out += [f"{'not applicable':<14} {count}: {reason}" for reason, count in left_out(report)]
     return "\n".join([*out, report["summary"]["line"]])
+
+
+def left_out(report: Report) -> list[tuple[str, int]]:
+    """Why clauses are not applicable, and how many for each reason."""
+    found = (one["reason"] for one in report["clauses"] if one["verdict"] == "not-applicable")
+    return Counter(reason.partition(":")[0] for reason in found).most_common()
 
 
 def _where(clause: dict[str, Any]) -> str:
@@ -65,6 +73,7 @@ def markdown(report: Report, run: Run) -> str:
         "| profile | |",
         "|---|---|",
         *(f"| {name} | {_counts(counts)} |" for name, counts in summary["profiles"].items()),
+        *(f"| not applicable | {count}: {reason} |" for reason, count in left_out(report)),
     ]
     for clause in not_well(report):
         out += ["", f"## {clause['verdict']}: {clause['id']}", "", f"> {clause['text']}", ""]
