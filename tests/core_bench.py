@@ -359,6 +359,7 @@ def check_story(events: list[dict[str, Any]], numbered: bool = True) -> None:
             assert event["output_index"] == len(output)
             assert event["item"].get("status", "in_progress") == "in_progress"
             output.append(event["item"])
+            parts: dict[str, int] = {}
         elif "output_index" in event:
             assert event["output_index"] == len(output) - 1
         if "item_id" in event:
@@ -374,6 +375,10 @@ def check_story(events: list[dict[str, Any]], numbered: bool = True) -> None:
             elif not {"part", "annotation"} & event.keys() and kind.endswith(".done"):
                 said = next(event[key] for key in ("text", "refusal", "arguments", "input") if key in event)
                 assert said == texts.get(place, "")
+        if "part" in event and kind.endswith(".added"):
+            key = "content_index" if "content_index" in event else "summary_index"
+            parts[key] = parts.get(key, -1) + 1
+            assert event[key] == parts[key]
         if kind == "response.output_item.done":
             assert event["item"]["id"] == output[-1]["id"]
             assert event["item"]["type"] == output[-1]["type"]
