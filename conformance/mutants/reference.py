@@ -132,7 +132,11 @@ class Reference:
 
 async def _keep_running(server: Server, task_status: trio.TaskStatus[None]) -> None:
     # A broken server complains about what a mutant does to it; that is no news.
-    logging.getLogger("responses_ref").setLevel(logging.CRITICAL + 1)
-    async with server.running():
-        task_status.started()
-        await trio.sleep_forever()
+    log, silence = logging.getLogger("responses_ref"), lambda record: False
+    log.addFilter(silence)
+    try:
+        async with server.running():
+            task_status.started()
+            await trio.sleep_forever()
+    finally:
+        log.removeFilter(silence)
