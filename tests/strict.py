@@ -3,12 +3,14 @@
 The package's models let unknown fields pass, so after pydantic has validated an
 event strictly, every model in it is asked what it did not know.  What goes back to
 the client as it came is the client's own and is left out before that: tools that the
-server only carries, and the input of a steer that it refuses as invalid.
+server only carries, the input of a steer that it refuses as invalid, and the code of
+a failure that a script has asked for.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +26,8 @@ from openai.types.responses import (
 )
 from openai.types.shared import ErrorObject
 from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from responses_ref.protocol.errors import CATALOGUE
 
 # (model of the package, field that it does not have): why the field is sent all the same.
 ALLOWED: dict[tuple[str, str], str] = {
@@ -45,6 +49,7 @@ def _events(union: Any) -> dict[str, type[BaseModel]]:
 WS = _events(ResponsesServerEvent)
 SSE = _events(ResponseStreamEvent)
 TOOLS = ("function", "custom")  # what the server itself understands
+ECHOES = re.compile(r'"tools": ?\[\{|"code": ?"invalid_input"|"status": ?"failed"')
 
 
 @cache
@@ -63,14 +68,16 @@ def faults(text: str, model: Any) -> list[str]:
 
 def _without_echoes(text: str) -> str:
     """The JSON text without what is the client's own and not judged by the server either."""
-    if '"tools":[{' not in text and '"code":"invalid_input"' not in text:
+    if not ECHOES.search(text):
         return text
     value = json.loads(text)
+    response = value.get("response", value)
     if value.get("type") == "response.steer.failed":
         value["steer"]["input"] = ""  # what was wrong goes back as it came
-    else:
-        response = value.get("response", value)
+    elif "tools" in response:
         response["tools"] = [tool for tool in response["tools"] if tool["type"] in TOOLS]
+        if (error := response["error"]) and error["code"] not in CATALOGUE:
+            error["code"] = "server_error"  # the code was the script's wish
     return json.dumps(value)
 
 
