@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -222,7 +221,7 @@ class _SuccessorLast(Connection):
     def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> Turn:
         turn = super().enqueue(name, raw, size, carried)
         if carried:
-            self.lanes.waiting.rotate(-1)
+            self.lanes.waiting.append(self.lanes.waiting.pop(0))
         return turn
 
 
@@ -265,7 +264,7 @@ class _SeesNoWaiting(Connection):
     __slots__ = ()
 
     def end(self, turn: Turn) -> None:
-        waiting, self.lanes.waiting = self.lanes.waiting, deque()
+        waiting, self.lanes.waiting = self.lanes.waiting, []
         super().end(turn)
         self.lanes.waiting.extend(waiting)
 
