@@ -126,6 +126,11 @@ class Needs:
         tokens = [token.removeprefix("without=") for token in self.config if token.startswith("without=")]
         return frozenset(name.upper() for token in tokens for name in token.split(","))
 
+    @property
+    def dialects(self) -> list[str]:
+        """The dialects that this configuration's server speaks on every connection."""
+        return [token.removeprefix("dialect=") for token in self.config if token.startswith("dialect=")]
+
 
 def needs_of(case: Case, selected: frozenset[str]) -> Needs:
     """``no-lanes`` asks for a server without lanes: the target itself, if that profile is not selected."""

@@ -17,7 +17,7 @@ from conformance.runner import run_case
 from conformance.session import Outcome, Patience
 from conformance.specdoc import Spec
 from conformance.target import Target, Unreachable
-from conformance.trace import Record
+from conformance.trace import Record, meta
 from conformance.transcript import Case
 from conformance.verdict import Evidence, Ledger, Selection
 
@@ -208,6 +208,7 @@ class Suite:
     def judge(self, outcome: Outcome, needs: Needs) -> set[str]:
         """The invariants over the trace of a case; gives the clauses that they judged."""
         one = Judge(self.spec)
+        one.feed(-1, meta(dialects=needs.dialects))
         for line, record in enumerate(outcome.records):
             one.feed(line, record)
         found: Judgement = one.finish()

@@ -155,6 +155,19 @@ class PartsDone(Invariant):
         return not left or f"no response.content_part.done for part {left[0]}"
 
 
+class PartsDoneOnce(Invariant):
+    clause = "RWS-ORD-016"
+    on = ("response.content_part.done",)
+    good = _PART + of_part("content_part.done", **_TEXT)
+    bad = good + of_part("content_part.done", **_TEXT)
+
+    def see(self, event: Event) -> Says:
+        part = event.part if live(event) else None
+        if part is None or (event.item is not None and event.item.done is not None):
+            return None
+        return part.closed is None or f"a second response.content_part.done for part {part.index}"
+
+
 class SummaryInOrder(Invariant):
     clause = "RWS-ORD-017"
     on = (

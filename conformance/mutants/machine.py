@@ -40,6 +40,7 @@ Json = dict[str, Any]
 EXCUSED: Final[dict[tuple[str, str], str]] = {
     ("double", "response.in_progress"): "a silent turn may repeat it",
     ("double", "error"): "a response may report more than one fault before it fails",
+    ("double", "response.compaction.compacting"): "progress may be reported again",
     ("swap", "response.reasoning_summary_part.done"): "the text may begin before the summary ends",
     ("swap", "response.output_item.done"): "a fault may be reported before the item at hand is closed",
 }
