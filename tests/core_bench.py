@@ -125,6 +125,7 @@ class Bench:
     watch: Callable[[Action], None] = lambda action: None  # is shown each action; the bench keeps none
     pending: list[Action] = attrs.Factory(list)
     playing: list[Turn] = attrs.Factory(list)
+    unstopped: set[str] = attrs.Factory(set)  # responses whose model was started and not cancelled
     deadlines: dict[str, float] = attrs.Factory(dict)
     bills: list[tuple[str, str]] = attrs.Factory(list)
     closed: tuple[int, str] | None = None
@@ -239,8 +240,11 @@ class Bench:
 
     def _startmodel(self, action: StartModel) -> None:
         self.playing.append(action.turn)
+        self.unstopped.add(action.turn.live.response.id)
 
     def _cancelmodel(self, action: CancelModel) -> None:
+        if action.turn.emitter is not None:
+            self.unstopped.discard(action.turn.live.response.id)
         self.playing = [turn for turn in self.playing if turn is not action.turn]
         self.pending = [one for one in self.pending if getattr(one, "turn", None) is not action.turn]
 

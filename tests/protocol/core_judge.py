@@ -120,6 +120,13 @@ class Judge:
         self._step(self.bench.core.model, turn, [*start, Piece("x", "output_text")])
         return True
 
+    def done(self) -> bool:
+        """It finishes its item, and not yet its response."""
+        if not self.bench.playing or self.bench.playing[0].live.item is None:
+            return False
+        self._step(self.bench.core.model, self.bench.playing[0], [ItemDone()])
+        return True
+
     def end(self) -> bool:
         """The model finishes its item and its response."""
         if not self.bench.playing:
@@ -145,6 +152,7 @@ class Judge:
 
     def _end(self, turn: Turn, *parts: Any) -> bool:
         response = turn.live.response.id
+        self.bench.unstopped.discard(response)  # by itself
         self._step(self.bench.core.model, turn, list(parts))
         if "Store" not in self.bench.held:
             assert all(view.response != response for view in self.lanes.values()), "the model has ended"
@@ -276,6 +284,7 @@ class Judge:
 
     def _judge_end(self, name: str | None, view: LaneView, status: str) -> None:
         assert view.response is not None
+        assert view.response not in self.bench.unstopped, "the response has ended, and its model goes on"
         if status != "failed":
             told = [event for event in view.events if not event["type"].startswith("response.steer.")]
             check_story(told, numbered=False)

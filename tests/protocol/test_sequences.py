@@ -44,6 +44,7 @@ INPUTS: dict[str, Input] = {
     "bad": lambda judge: judge.send("{"),
     "lane?": lambda judge: judge.send(create(stream_id="")),
     "say": Judge.say,
+    "done": Judge.done,
     "end": Judge.end,
     "cut": Judge.cut,
     "call": Judge.call,
@@ -87,7 +88,7 @@ def _play(names: Sequence[str], held: set[str]) -> int:
 ALPHABETS: dict[str, tuple[str, int]] = {
     "one lane": ("create next unknown wrong bad say end call fail cut warm", 4),
     "lanes": ("create next a fork back end fail", 5),
-    "steering": ("create next ahead say end call fail steer", 5),
+    "steering": ("create next ahead say done end call fail steer", 5),
     "queues": ("create a b wrong end fail", 5),
     "the end": ("create a end say steer limit grace drain leave", 5),
     "all": (" ".join(INPUTS), 3),
