@@ -1,4 +1,4 @@
-"""The page that maps Open Responses' compliance tests to our clauses names all tests, and only real clauses."""
+"""The page that maps the tests of Open Responses to our clauses names all of them, and only real clauses."""
 
 from __future__ import annotations
 
