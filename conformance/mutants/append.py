@@ -51,7 +51,7 @@ def wakes_up_to_nothing(message: Any, memory: Event) -> Iterable[Out]:
 @middle_mutant("RWS-APP-005")
 class NeverCompletes(Middle):
     def head(self, head: Head) -> Head:
-        self.memory["append"] = head.get("openai-beta")
+        self.memory["append"] = "2026-02-04" in (head.get("openai-beta") or "")
         return head
 
     def event(self, event: Event) -> Iterable[Out]:

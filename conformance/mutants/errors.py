@@ -19,12 +19,13 @@ from responses_ref.store import MemoryStore
 Event = dict[str, Any]
 
 
-def refusal_of_the_model(event: Event) -> bool:
-    return event["type"] == "error" and event["error"]["code"] not in CATALOGUE
-
-
 def stream_error(event: Event) -> bool:
     return event["type"] == "error" and "sequence_number" in event
+
+
+def refusal_of_the_model(event: Event) -> bool:
+    refusal = event["type"] == "error" and not stream_error(event)
+    return refusal and event["error"]["code"] not in CATALOGUE
 
 
 def without(fields: Event, *names: str) -> Event:
