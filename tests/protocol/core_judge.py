@@ -63,6 +63,7 @@ class Judge:
     lanes: dict[str | None, LaneView] = attrs.Factory(dict)
     kept: dict[str, tuple[str | None, str, str | None]] = attrs.Factory(dict)  # id -> lane, status, parent
     steers: dict[str, SteerView] = attrs.Factory(dict)
+    ended: list[tuple[str, str]] = attrs.Factory(list)  # in their order
     tags: int = 0
     going: str = ""
     gone: bool = False
@@ -293,6 +294,7 @@ class Judge:
             if lane == name and (status != "failed" or (was == "failed" and other != parent)):
                 del self.kept[other]
         self.kept[view.response] = (name, status, parent)
+        self.ended.append((view.response, status))
         view.newest, view.response = view.response, None
 
     def _judge_refusal(self, name: str | None, view: LaneView, code: str) -> None:
@@ -342,6 +344,7 @@ class Judge:
                     assert response != one.target
                     one.state = "applied"
         assert set(self.bench.core.cache.entries) == set(self.kept), "what can be named"
+        assert self.bench.bills == self.ended, "each response is accounted for once, at its end"
         if self.bench.held:
             return
         free = self.bench.settings.max_in_flight - self._open()
@@ -353,9 +356,13 @@ class Judge:
 
     def wind_down(self) -> None:
         """Let the model end all that it plays: then nothing may be left open, waiting or untold."""
-        while (self.bench.playing or self.bench.pending) and not self.gone:
+        for _ in range(1_000):
+            if self.gone or not (self.bench.playing or self.bench.pending):
+                break
             if not any(self.answer(*one) for one in ANSWERS):
                 self.end()
+        else:
+            raise AssertionError("the model ends all it plays, and there is no end")
         if self.gone:
             return
         assert self._open() == 0

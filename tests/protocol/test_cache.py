@@ -119,7 +119,7 @@ def test_what_is_refused_at_once_costs_nothing() -> None:
 
 
 def test_the_fork_holds_what_its_source_drops() -> None:
-    """A fork has its parent from its response.in_progress on, whatever the source does (RWS-LAN-017)."""
+    """A fork has its parent from its response.in_progress on, whatever the source does (RWS-LAN-020)."""
     bench = Bench()
     bench.send(create("first"))
     bench.finish()
@@ -134,7 +134,7 @@ def test_the_fork_holds_what_its_source_drops() -> None:
 
 
 def test_a_waiting_fork_may_come_too_late() -> None:
-    """A fork that waits for its lane binds nothing: its source may drop the parent first (RWS-LAN-019)."""
+    """A fork that waits for its lane binds nothing: its source may drop the parent first (RWS-LAN-022)."""
     bench = Bench()
     bench.send(create())
     bench.finish()
@@ -144,7 +144,7 @@ def test_a_waiting_fork_may_come_too_late() -> None:
 
 
 def test_a_stored_response_survives_in_the_store() -> None:
-    """store:true is found again when the connection has dropped it, also after a refusal (RWS-CAC-013)."""
+    """store:true is found again when the connection has dropped it, also after a refusal."""
     bench = Bench()
     bench.send(create(store=True))
     bench.finish()
@@ -193,7 +193,7 @@ def test_the_terminal_event_waits_for_the_store() -> None:
 
 
 def test_another_lanes_refused_create_names_a_stranger() -> None:
-    """Only the lane that owns a response loses it (RWS-LAN-018)."""
+    """Only the lane that owns a response loses it (RWS-LAN-021)."""
     bench = Bench(held={"Prepare"})
     bench.send(create(stream_id="a"))
     bench.prepares()

@@ -42,7 +42,7 @@ def test_a_name(name: str) -> None:
     "name", ["", "x" * 257, "a b", "a/b", "é", "a\n", "\n", "𝟜", None, 5, True, ["a"], {"a": 1}]
 )
 def test_no_name(name: Any) -> None:
-    """Anything else is refused without an echo, and takes no place (RWS-LAN-002, RWS-LAN-013)."""
+    """Anything else is refused without an echo, and takes no place (RWS-LAN-002, RWS-LAN-016)."""
     bench = Bench(Settings(max_lanes=1))
     assert bench.send(create(stream_id=name)) == ["error invalid_stream_id @stream_id"]
     assert "stream_id" not in bench.events[0]
@@ -60,7 +60,7 @@ LANES: list[tuple[str, list[Step], str]] = [
      f"{A} {START} {SAID} {B}"),
     ("the default lane waits too", [on("a"), on("b"), create(), ends("b"), ends(None)],
      f"{A} {B} {B_SAID} {START} {SAID}"),
-    ("a later lane overtakes a lane that is busy", [on("a"), on("a"), create()], f"{A} {START}"),
+    ("an idle lane need not wait for a busy one", [on("a"), on("a"), create()], f"{A} {START}"),
     ("an error in one lane is that lane's", [on("a"), on("b", model=None), create()],
      f"{A} b: error missing_required_parameter @model {START}"),
     ("a lane without a parent starts anew", [on("a"), ends("a"), on("a")],
@@ -85,7 +85,7 @@ def test_sixteen_run_and_the_rest_wait() -> None:
 
 
 def test_thirty_two_names() -> None:
-    """The 33rd name is refused with an echo, known ones and the default lane go on (RWS-LAN-012, -014)."""
+    """The 33rd name is refused with an echo, known ones and the default lane go on (RWS-LAN-012 to -017)."""
     bench = Bench(Settings(max_in_flight=64))
     for number in range(32):
         assert bench.send(on(f"lane{number}")) != []
@@ -99,7 +99,7 @@ def test_thirty_two_names() -> None:
 
 
 def test_a_create_beyond_the_queue_opens_no_lane() -> None:
-    """What is refused for the queue takes no name (RWS-LAN-013)."""
+    """What is refused for the queue takes no name (RWS-LAN-016)."""
     bench = Bench(Settings(max_in_flight=1, max_queued=1, max_lanes=2))
     bench.sends(on("a"), on("a"))
     assert bench.send(on("b")) == ["b: error too_many_queued_responses"]
@@ -136,7 +136,7 @@ def test_without_lanes() -> None:
 
 
 def test_a_fork_is_on_its_own_lane() -> None:
-    """A fork continues another lane's response; both go on, each with its own numbers (RWS-LAN-016)."""
+    """A fork continues another lane's response; both go on, each with its own numbers (RWS-LAN-019)."""
     bench = Bench()
     play(bench, [create("root"), Bench.finish])
     play(bench, [on("a", previous_response_id="resp_1"), create(previous_response_id="resp_1")])

@@ -168,7 +168,7 @@ def test_input_that_is_taken(said: Any) -> None:
     ],
 )
 def test_input_that_is_not_taken(wrong: dict[str, Any]) -> None:
-    """Anything else, another field included, is invalid_input and comes back as it was (RWS-STR-001)."""
+    """Anything else, another field included, is invalid_input and comes back (RWS-STR-004, -005, -009)."""
     bench = Bench()
     bench.send(create())
     sent = steer("resp_1") | wrong
@@ -187,7 +187,7 @@ def test_a_content_that_is_empty_is_no_content() -> None:
 
 
 def test_the_successor() -> None:
-    """It inherits the settings, continues the steered response, holds the input in order (RWS-STR-011)."""
+    """It inherits the settings, continues the steered response, holds the input in order (RWS-STR-013)."""
     bench = Bench()
     play(
         bench,
@@ -203,7 +203,7 @@ def test_the_successor() -> None:
 
 
 def test_a_pending_steer() -> None:
-    """It lists what the client owes for each call; the create keeps its settings (RWS-STR-013 to -015)."""
+    """It lists what the client owes for each call; the create keeps its settings (RWS-STR-015 to -029)."""
     bench = Bench()
     play(
         bench,
@@ -236,7 +236,7 @@ def test_a_pending_steer() -> None:
 
 
 def test_too_many_at_once() -> None:
-    """16 submissions may wait for one response (RWS-STR-007)."""
+    """16 submissions may wait for one response (RWS-STR-016, RWS-STR-017)."""
     bench = Bench()
     play(bench, [create(), opens])
     for _ in range(16):
@@ -247,7 +247,7 @@ def test_too_many_at_once() -> None:
 
 
 def test_on_a_named_lane() -> None:
-    """All replies are on the lane of the target, also when that has ended (RWS-STR-003)."""
+    """All replies are on the lane of the target, also when that has ended (RWS-STR-006)."""
     bench = Bench()
     play(bench, [create(stream_id="a"), create(), steer("resp_1")])
     play(bench, [steer("resp_1"), lambda b: b.finish(turn=b.turn_on("a")), steer("resp_3"), steer("resp_9")])
@@ -267,7 +267,7 @@ def test_on_a_named_lane() -> None:
 
 
 def test_while_a_fork_runs() -> None:
-    """Steering one lane does not touch a fork of the same parent on another (RWS-STR-003, RWS-LAN-017)."""
+    """Steering one lane does not touch a fork of the same parent on another (RWS-LAN-020)."""
     bench = Bench()
     play(bench, [create(), Bench.finish, after(1), after(1, stream_id="a")])
     assert play(bench, [steer("resp_2")]) == f"{ACCEPTED} incomplete steered {START}"
@@ -369,14 +369,14 @@ def test_a_stored_target_can_still_be_named() -> None:
 
 
 def test_a_waiting_create_names_it_but_another_comes_first() -> None:
-    """The explicit create is not next on its lane: the one before it drops the target (RWS-STR-015)."""
+    """The explicit create is not next on its lane: the one before it drops the target (RWS-STR-033)."""
     bench = Bench()
     play(bench, [create(), opens, create("other"), steer("resp_1"), after(1), closes])
     assert bench.finish()[-2:] == [f"{FAILED} successor_creation_failed", NOT_FOUND]
 
 
 def test_closing_drops_the_queue() -> None:
-    """Accepted input is lost with its connection, without a word (RWS-STR-016)."""
+    """Accepted input is lost with its connection, without a word (RWS-STR-034)."""
     bench = Bench()
     play(bench, [create(), opens, steer("resp_1")])
     assert bench.leave() == []
