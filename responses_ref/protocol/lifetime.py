@@ -84,7 +84,6 @@ def _grace_is_over(connection: Connection) -> None:
             turn.step("finish")
         turn.outcome = SERVER_ERROR
         connection.end(turn)
-    _refuse_waiting(connection)  # what the ends themselves have queued
 
 
 def _idle(connection: Connection) -> None:

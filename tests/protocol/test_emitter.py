@@ -89,6 +89,8 @@ def test_a_batch(batch: list[BatchPart], events: str) -> None:
     bench = Bench()
     bench.send(create())
     assert " ".join(bench.say(*_whole(batch))) == events
+    if "failed" not in events:
+        check_story(bench.events)
 
 
 @pytest.mark.parametrize("batch", [row[1] for row in BATCHES], ids=[row[0] for row in BATCHES])
