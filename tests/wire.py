@@ -160,9 +160,9 @@ class Client:
         data = None if line is None else await self._exactly(int(line, 16))
         return None if data is None or await self._line() is None else data
 
-    async def open(self, **headers: str | None) -> Client:
+    async def open(self, target: str = "/v1/responses", **headers: str | None) -> Client:
         """Shake hands."""
-        await self.send(upgrade(**headers))
+        await self.send(upgrade(target, "GET", **headers))
         answer = await self.answer()
         assert answer is not None
         assert answer.status == 101, answer

@@ -21,7 +21,9 @@ from responses_ref.server.limits import ConfigError
 
 TRACE_VERSION = 1
 REDACTED = "[redacted]"
-SECRETS = re.compile(r"(?im)^((?:proxy-authorization|authorization|cookie|api-key|x-api-key): )[^\r\n]*")
+SECRETS = re.compile(
+    r"(?im)(^(?:proxy-authorization|authorization|cookie|api-key|x-api-key): |insecure-api-key\.)[^\r\n]*"
+)
 KINDS = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
 
 

@@ -133,7 +133,7 @@ async def test_a_body_may_have_so_many_bytes_and_not_one_more(kind: str, chunked
         head = wire.request("POST", "/x", [("transfer-encoding", "chunked")])
         return head + b"%x\r\n%b\r\n0\r\n\r\n" % (size, b"x" * size)
 
-    async with serving(limits=attrs.evolve(QUICK, max_message_bytes=1_000)) as shell:
+    async with serving(limits=attrs.evolve(PATIENT, max_message_bytes=1_000)) as shell:
         client = await shell.connect(kind)
         assert (await answered(client, post(1_000))).status == 200
         answer = await answered(client, post(1_001))
@@ -147,7 +147,7 @@ async def test_a_body_may_have_so_many_bytes_and_not_one_more(kind: str, chunked
 
 
 async def test_a_body_that_is_announced_too_large_is_not_asked_for() -> None:
-    async with serving(limits=attrs.evolve(QUICK, max_message_bytes=1_000)) as shell:
+    async with serving(limits=attrs.evolve(PATIENT, max_message_bytes=1_000)) as shell:
         client = await shell.tcp()
         fields = [("expect", "100-continue"), ("content-length", "1001")]
         assert (await answered(client, wire.request("POST", "/x", fields))).status == 413
@@ -156,7 +156,7 @@ async def test_a_body_that_is_announced_too_large_is_not_asked_for() -> None:
 
 @KINDS
 async def test_a_body_that_does_not_come_is_408(kind: str) -> None:
-    async with serving(limits=attrs.evolve(QUICK, body_seconds=0.2)) as shell:
+    async with serving(limits=attrs.evolve(PATIENT, body_seconds=0.2)) as shell:
         client = await shell.connect(kind)
         answer = await answered(
             client, wire.request("POST", "/x", [("content-length", "5")], b"")[:] + b"123"
@@ -195,7 +195,7 @@ async def test_a_body_nobody_reads_costs_the_connection_only_if_it_is_not_here(k
 
 @KINDS
 async def test_an_idle_connection_is_closed_at_its_deadline(kind: str) -> None:
-    async with serving() as shell:
+    async with serving(limits=QUICK) as shell:
         client = await shell.connect(kind)
         assert (await answered(client, wire.request("GET", "/x"))).status == 200
         start = trio.current_time()
@@ -291,7 +291,7 @@ async def test_a_stream_that_nobody_reads_is_dropped_and_counted() -> None:
                 out.send(b"x" * 10_000)
                 await out.drained()
 
-    async with serving(FakeApp(on_http=app)) as shell:
+    async with serving(FakeApp(on_http=app), QUICK) as shell:
         client = await shell.tcp(receive_buffer=4_096)
         await client.send(wire.request("GET", "/x"))
         with trio.fail_after(10):

@@ -225,7 +225,7 @@ async def test_close_comes_behind_what_was_sent_and_waits_for_its_answer(kind: s
 
 @KINDS
 async def test_a_close_without_answer_is_cut_at_the_deadline(kind: str) -> None:
-    async with serving(FakeApp(closing(1000))) as shell:  # type: ignore[arg-type]
+    async with serving(FakeApp(closing(1000)), QUICK) as shell:  # type: ignore[arg-type]
         client = await (await shell.connect(kind)).open()
         start = trio.current_time()
         await client.send(wire.frame("close"))
