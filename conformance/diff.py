@@ -48,13 +48,20 @@ async def compare(case: Case, first: Target, second: Target) -> Difference | Non
 
 
 def said(records: list[Record]) -> list[str]:
-    """What a server said, connection by connection, normalised; a line per record."""
+    """What a server said, connection by connection, normalised; a line per record.
+
+    How much still comes once one side has closed is chance, and left out.
+    """
     names: dict[str, str] = {}
     by_conn: dict[str, list[str]] = {}
+    closing: set[str] = set()
     for record in records:
-        lines = by_conn.setdefault(record["conn"], [])
-        if record["dir"] == "s2c":
-            lines.append(f"{record['conn']} {_line(record, names)}")
+        conn, kind = record["conn"], record["kind"]
+        lines = by_conn.setdefault(conn, [])
+        if record["dir"] == "s2c" and (kind == "close" or conn not in closing):
+            lines.append(f"{conn} {_line(record, names)}")
+        if kind == "close":
+            closing.add(conn)
     return [line for lines in by_conn.values() for line in lines]
 
 
