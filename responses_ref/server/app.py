@@ -69,7 +69,7 @@ class App:
 
     def _asks_for_append(self, request: Request) -> bool:
         """The upgrade's own wish for the append prototype (RWS-APP-001)."""
-        wished = any(APPEND_BETA in value for value in request.headers.all("openai-beta"))
+        wished = APPEND_BETA in request.headers.get("openai-beta", "")
         return wished and self.rooms.settings.offers("append")
 
     async def http(self, request: Request, respond: Responder) -> None:

@@ -96,6 +96,8 @@ class Http:
         shell.timers.deadlines.set(key, deadline, self.link.abort, shell.nursery)
         self._waiting = True
         try:
+            if not self.rest():  # h11 has nothing to look for yet
+                self._wire.receive_data(await self.link.receive(self.link.shell.limits.head_bytes + 1))
             return await self._event()
         finally:
             self._waiting = False

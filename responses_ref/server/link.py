@@ -54,6 +54,7 @@ class Link:
     _queue: list[bytes] = attrs.field(factory=list, init=False)
     _urgent: int = attrs.field(default=0, init=False)  # so many of the queue's first are urgent
     _busy: bool = attrs.field(default=False, init=False)
+    _ahead: bool = attrs.field(default=False, init=False)  # the last read found something without waiting
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     _moved: trio.Event | None = attrs.field(default=None, init=False)
 
@@ -64,16 +65,13 @@ class Link:
         return self.stream.socket if plain else None  # type: ignore[attr-defined]
 
     async def receive(self, size: int = READ_BYTES) -> bytes:
-        """Read some bytes; none at the end, however it came. Always a checkpoint."""
+        """Read some bytes; none at the end, however it came. A checkpoint at least every other time."""
         reset = False
         try:
             if (socket := self.socket) is None:
                 data = bytes(await self.stream.receive_some(size))
             else:
-                await trio.lowlevel.checkpoint()
-                while (got := self._read_now(socket, size)) is None:
-                    await trio.lowlevel.wait_readable(socket)
-                data = got
+                data = await self._read(socket, size)
         except trio.ClosedResourceError:  # by us
             return b""
         except (trio.BrokenResourceError, OSError):
@@ -85,6 +83,17 @@ class Link:
     def abort(self) -> None:
         """Shut the stream under whoever uses it."""
         self.shell.spawn(self.number, trio.aclose_forcefully, self.stream)
+
+    async def _read(self, socket: trio.socket.SocketType, size: int) -> bytes:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        data = self._read_now(socket, size)
+        if data is not None and self._ahead:  # a peer that sends without end must not starve the others
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        self._ahead = data is not None
+        while data is None:
+            await trio.lowlevel.wait_readable(socket)
+            data = self._read_now(socket, size)
+        return data
 
     @staticmethod
     def _read_now(socket: trio.socket.SocketType, size: int) -> bytes | None:
