@@ -56,6 +56,7 @@ APPENDS: list[tuple[str, list[Step], str]] = [
     ("after the end: the next turn",
      [create(), Bench.finish, append({"role": "user", "content": "x"}), Bench.finish],
      f"{START} {SAID} completed {START} {SAID} completed"),
+    ("with nothing before", [append(ONE)], f"{FAILED} append_without_response"),
     ("a create supersedes a pause", [create(), calls, create()], f"{PAUSED} incomplete superseded {START}"),
     ("a refused create fails at once", [create(model=None)], f"{FAILED} missing_required_parameter"),
     ("a refused create of a known model", [create([5])], f"{FAILED} invalid_type"),

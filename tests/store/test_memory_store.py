@@ -84,7 +84,8 @@ async def test_the_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_STORED", 2)
     memory = MemoryStore()
     for number in range(3):
-        await memory.put(0, node(f"resp_{number}", message(f"msg_{number}"), conversation=f"conv_{number}"))
+        said = (message(f"msg_{number}"), Message("user", ()))
+        await memory.put(0, node(f"resp_{number}", *said, conversation=f"conv_{number}"))
     assert [key for _, key in memory.nodes] == ["resp_1", "resp_2"]
     assert [key for _, key in memory.items] == ["msg_1", "msg_2"]
     assert [key for _, key in memory.heads] == ["conv_1", "conv_2"]
