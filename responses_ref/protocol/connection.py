@@ -39,7 +39,7 @@ from .errors import MAX_QUOTED, Problem, Refused, problem
 from .events import Event
 from .items import Item
 from .lanes import NAME, SERVER_ERROR, Lanes, Outcome, Steer, Turn
-from .resource import Create, Response, echo
+from .resource import Create, Response, echo, share
 from .settings import Settings
 
 MAX_REMEMBERED = 1024  # ids of ended responses, so that a late steer gets the right refusal
@@ -236,7 +236,10 @@ class Connection:
     def _create_response(self, turn: Turn, result: Prepared) -> None:
         turn.input_tokens, turn.cached_tokens = result.input_tokens, result.cached_tokens
         create, lane = turn.asked, turn.lane.name
-        response = Response(self.ids.new("resp"), self.ids.timestamp(turn.number), echo(create))
+        asked = echo(create)
+        if turn.parent is not None:
+            share(asked, turn.parent.response.echo)
+        response = Response(self.ids.new("resp"), self.ids.timestamp(turn.number), asked)
         turn.emitter = Emitter(response, self.ids, lane, ENCRYPTED in create.include)
         steering.committed(turn)
         turn.live.lifecycle("created")  # RWS-ORD-001

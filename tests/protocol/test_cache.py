@@ -203,6 +203,21 @@ def test_another_lanes_refused_create_names_a_stranger() -> None:
     assert known(bench) == {1}
 
 
+def test_tools_that_stay_the_same_are_kept_once() -> None:
+    """A client sends its tools with each create; a chain of responses holds one copy of equal ones."""
+    tools = [{"type": "function", "name": "f", "strict": True}]
+    bench = Bench()
+    for number, sent in enumerate((tools, tools, [{**tools[0], "strict": 1}])):
+        bench.send(create(tools=sent, instructions="Be " + "kind", **after(bench, number or None)))
+        bench.finish()
+    node = bench.core.cache.get("resp_3")
+    assert node is not None
+    third, second, first = (step.response.echo for step in node.back())
+    assert first["tools"] is second["tools"]
+    assert first["instructions"] is second["instructions"] is third["instructions"]
+    assert third["tools"][0]["strict"] is not True
+
+
 def test_items_of_the_dropped_are_dropped() -> None:
     """A child keeps its parent's context alive; without one it goes, items and all."""
     bench = Bench()
