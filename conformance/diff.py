@@ -45,8 +45,8 @@ def cases_for(spec: Spec) -> list[Case]:
 async def compare(case: Case, first: Target, second: Target) -> Difference | None:
     """Play a case against both; None if they behave alike.
 
-    What lanes do side by side, and how far a server gets before the case closes, is chance: two servers differ
-    only if they do so each time.
+    What lanes do side by side, and how far a server gets before the case closes, is chance: two servers
+    differ only if they do so each time.
     """
     for _ in range(ATTEMPTS):
         left = said((await run_case(case, first)).records)
