@@ -72,5 +72,5 @@ class MemoryStore:
 
     def _forget_items(self, tenant: int, node: Node) -> None:
         for item in node.items:
-            if item.id is not None:
-                self.items.pop((tenant, item.id), None)
+            if item.id is not None and self.items.get((tenant, item.id)) is item:
+                del self.items[tenant, item.id]

@@ -85,7 +85,7 @@ def _receive(oracle: Oracle, **fields: Any) -> list[dict[str, Any]]:
     return [json.loads(line["text"]) for line in lines if line["out"] == "send"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(SCRIPTS, min_size=1, max_size=4), st.integers(0, 6))
 def test_going_on_counts_like_starting_over(scripts: list[str], budget: int) -> None:
     """A continuation has as many input tokens as the same items sent all at once."""
@@ -140,6 +140,7 @@ def test_a_word_is_flagged_across_items_and_turns() -> None:
         assert bench.send(create(second)) == ["created", "in_progress"]
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.text("frobnicate the wp.\nİẞ", max_size=60), st.lists(st.integers(0, 60), max_size=4))
 def test_a_scan_sees_the_same_however_it_is_cut(text: str, cuts: list[int]) -> None:
     """Reading in pieces finds what reading at once finds."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from core_bench import Bench, call, create, output
 
+from responses_ref.protocol.actions import LoadParent
 from responses_ref.protocol.batch import Finished
 from responses_ref.protocol.errors import problem
+from responses_ref.protocol.items import Message
 from responses_ref.protocol.settings import Settings
 
 NOT_FOUND = "error previous_response_not_found @previous_response_id"
@@ -153,6 +155,23 @@ def test_a_stored_response_survives_in_the_store() -> None:
     assert 1 not in known(bench)
     bench.send(create([output("none")], **after(bench, 1)))
     assert bench.send(create(**after(bench, 1)))[0] == "created"
+
+
+def test_the_store_is_asked_only_for_what_is_not_here() -> None:
+    """A parent in the connection's memory costs no look-up; a strange item is one for that item alone."""
+    bench = Bench(held={"LoadParent"})
+    bench.send(create(store=True))
+    bench.finish()
+    assert bench.send(create(**after(bench, 1))) == ["created", "in_progress"]
+    bench.finish()
+    known, strange = ({"type": "item_reference", "id": name} for name in ("msg_1", "msg_9"))
+    bench.send(create([known, strange, strange], **after(bench, 2)))
+    action = bench.take(LoadParent)
+    assert (action.id, action.items) == (None, ("msg_9",))
+    bench.feed(bench.core.parent_loaded, action.turn, None, {"msg_9": Message("user", (), "msg_9")})
+    bench.finish()
+    bench.send(create(**after(bench, 1)))
+    assert bench.take(LoadParent).id == "resp_1"
 
 
 def test_the_store_gets_the_whole_context() -> None:

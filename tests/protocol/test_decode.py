@@ -91,7 +91,7 @@ def _event(message: object) -> dict[str, object]:
     return {"type": "response.create", **message} if isinstance(message, dict) else message  # type: ignore[return-value]
 
 
-@settings(max_examples=500)
+@settings(max_examples=max(500, settings().max_examples))
 @given(json_values.creates.map(_event) | json_values.values)
 def test_any_message_is_answered(message: object) -> None:
     """Whatever JSON comes, it becomes a response or one error whose text shows nothing of our code."""
@@ -109,7 +109,7 @@ def test_any_message_is_answered(message: object) -> None:
         assert bench.events[-1]["type"] == "response.completed"
 
 
-@settings(max_examples=500)
+@settings(max_examples=max(500, settings().max_examples))
 @given(json_values.items)
 def test_any_item_is_read_or_refused(value: object) -> None:
     """Whatever JSON stands in ``input``, it is an item or a refusal that names its place."""

@@ -100,7 +100,7 @@ def _alone(name: str | None, todo: list[str], slots: int) -> list[Event]:
 todos = st.lists(st.sampled_from([*CREATES, *BATCHES, "steer"]), max_size=10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=max(200, settings().max_examples))
 @given(scripts=st.lists(todos, min_size=2, max_size=4), slots=st.sampled_from([1, 2, 16]), data=st.data())
 def test_a_lane_among_others(scripts: list[list[str]], slots: int, data: st.DataObject) -> None:
     """Whatever the others do, and however few slots there are, a lane sees what it would see alone."""

@@ -113,7 +113,7 @@ def test_all_short_sequences(name: str) -> None:
             raise AssertionError(f"after {' '.join(names)}") from error
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=max(600, settings().max_examples))
 @given(
     names=st.lists(st.sampled_from(sorted(SLOW)), max_size=40), held=st.sets(st.sampled_from(sorted(HELD)))
 )

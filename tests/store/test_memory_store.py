@@ -79,6 +79,16 @@ async def test_what_is_deleted_is_gone() -> None:
     assert await memory.item(0, "msg_2") is not None
 
 
+async def test_a_client_may_use_an_item_id_twice() -> None:
+    """The newest item of that id is meant, and stays when an older response is deleted (RWS-ITM-029)."""
+    memory = MemoryStore()
+    old, new = Message("user", (), "mine"), Message("user", (), "mine")
+    await memory.put(0, node("resp_1", old))
+    await memory.put(0, node("resp_2", new))
+    assert await memory.delete(0, "resp_1")
+    assert await memory.item(0, "mine") is new
+
+
 async def test_the_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond its bound the oldest goes, with its items; the same for conversations."""
     monkeypatch.setattr(store, "MAX_STORED", 2)
