@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
+from .bench import command as command_bench
 from .model.streamer import profile
 from .oracle import run as run_oracle
 from .protocol.settings import LANDED
@@ -79,6 +80,31 @@ def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     add("--hop-latency", type=_not_negative, default=0.0, metavar="SECONDS", help="what each of them takes")
 
 
+def _bench_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    bench = commands.add_parser("bench", help="measure, and compare with other libraries")
+    bench.add_argument("bench", choices=[*command_bench.BENCHES, command_bench.ALL])
+    bench.add_argument("--quick", action="store_true", help="check that it works, in less than two minutes")
+    bench.add_argument("--json", type=Path, metavar="FILE", dest="json_file", help="write all that was found")
+    bench.add_argument("--plot", type=Path, metavar="FILE", dest="plot_file", help="draw it, as SVG")
+    axes = bench.add_argument_group("a setting of your own for agent-loop").add_argument
+    axes("--turns", type=_turns, metavar="N", help="responses (default: 20)")
+    axes("--bytes", type=_positive_int, metavar="N", help="of a tool's output (default: 8000)")
+    axes("--tps", type=_not_negative, metavar="N", help="tokens a second, 0: instant (default: 1000)")
+    axes("--ttft", type=_not_negative, metavar="SECONDS", help="time to the first token (default: 0.05)")
+    axes("--tool-seconds", type=_not_negative, metavar="SECONDS", help="what a tool takes (default: 0)")
+    axes("--rtt", type=_not_negative, metavar="SECONDS", help="round trip (default: 0.02)")
+    axes("--bandwidth", type=_not_negative, metavar="N", help="bytes a second (default: 0, no limit)")
+    axes("--classify-ns-per-byte", type=_not_negative, metavar="N", help="a slower safety check")
+    axes("--rounds", type=_positive_int, metavar="N", help="of which the median counts (default: 1)")
+
+
+def _turns(text: str) -> int:
+    value = _count(text)
+    if not 3 <= value <= 500:
+        raise argparse.ArgumentTypeError("must be from 3 to 500")
+    return value
+
+
 def _positive_int(text: str) -> int:
     value = _count(text)
     if value < 1:
@@ -94,6 +120,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True)
     _serve_parser(commands)
+    _bench_parser(commands)
     oracle = commands.add_parser("oracle", help="answer JSON lines in virtual time, for ports")
     oracle.add_argument("--seed", type=_count, default=0, help="of ids and of the model (default: 0)")
     return top
@@ -104,6 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = parser()
     options = vars(command.parse_args(arguments))
     chosen = options.pop("command")
+    if chosen == "bench":
+        sys.exit(command_bench.run(**options))
     if chosen == "oracle":
         sys.exit(run_oracle(**options))
     try:
