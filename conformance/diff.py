@@ -17,7 +17,7 @@ from conformance.specdoc import PROFILES, Spec
 from conformance.target import Target
 from conformance.trace import Record
 from conformance.transcript import Case
-from conformance.web import sse_data
+from conformance.web import from_json, sse_data
 
 _IDS: Final = frozenset(
     ("id", "item_id", "response_id", "previous_response_id", "call_id", "encrypted_content")
@@ -45,8 +45,7 @@ def cases_for(spec: Spec) -> list[Case]:
 async def compare(case: Case, first: Target, second: Target) -> Difference | None:
     """Play a case against both; None if they behave alike.
 
-    What lanes do side by side, and how far a server gets before the case closes, is chance: two servers
-    differ only if they do so each time.
+    How far a server gets before the case closes is chance: two servers differ only if they do so each time.
     """
     for _ in range(ATTEMPTS):
         left = said((await run_case(case, first)).records)
@@ -57,21 +56,25 @@ async def compare(case: Case, first: Target, second: Target) -> Difference | Non
 
 
 def said(records: list[Record]) -> list[str]:
-    """What a server said, connection by connection, normalised; a line per record.
+    """What a server said, lane by lane, normalised; a line per record.
 
     How much still comes once one side has closed is chance, and left out.
     """
-    names: dict[str, str] = {}
-    by_conn: dict[str, list[str]] = {}
+    lanes: dict[tuple[str, str], list[Record]] = {}
     closing: set[str] = set()
     for record in records:
         conn, kind = record["conn"], record["kind"]
-        lines = by_conn.setdefault(conn, [])
         if record["dir"] == "s2c" and (kind == "close" or conn not in closing):
-            lines.append(f"{conn} {_line(record, names)}")
+            lanes.setdefault((conn, _lane(record)), []).append(record)
         if kind == "close":
             closing.add(conn)
-    return [line for lines in by_conn.values() for line in lines]
+    names: dict[str, str] = {}
+    return [f"{conn} {_line(one, names)}" for (conn, _), found in sorted(lanes.items()) for one in found]
+
+
+def _lane(record: Record) -> str:
+    found = from_json(str(record.get("text", "")))
+    return str(found.get("stream_id", "")) if isinstance(found, dict) else ""
 
 
 def _line(record: Record, names: dict[str, str]) -> str:
