@@ -12,7 +12,6 @@ from conformance.mutants.middle import Middle, Out
 from responses_ref.protocol.connection import Connection
 from responses_ref.protocol.lanes import Lanes, Turn
 from responses_ref.protocol.resource import Create
-from responses_ref.protocol.settings import LANDED
 from responses_ref.server.accept import Server
 from responses_ref.store import MemoryStore
 
@@ -168,7 +167,8 @@ option_mutant("RWS-CRE-030", "serves_any_model", models=())
 
 @mutant("RWS-CRE-023", on="request")
 def rounds_large_numbers(message: Any, memory: Event) -> Iterable[Out]:
-    if creates(message) and (message.get("max_output_tokens") or 0) > 2**53:
+    limit = message.get("max_output_tokens") if creates(message) else None
+    if isinstance(limit, int) and limit > 2**53:
         message = {**message, "max_output_tokens": 2**53}
     yield message
 
@@ -212,10 +212,17 @@ def obeys_a_cancel(message: Any, memory: Event) -> Iterable[Out]:
         yield message
 
 
-@mutant("RWS-CRE-036", on="request")
-def passes_over_a_steer(message: Any, memory: Event) -> Iterable[Out]:
-    if not (isinstance(message, dict) and message.get("type") == "response.steer"):
-        yield message
+class _PassesOverSteers(Connection):
+    __slots__ = ()
+
+    def _handler(self, kind: Any) -> Any:
+        unknown = kind == "response.steer" and not self.settings.offers("steer")
+        return (lambda *_: None) if unknown else super()._handler(kind)
+
+
+@core_mutant("RWS-CRE-036")
+def passes_over_a_steer(core: Connection) -> None:
+    core.__class__ = _PassesOverSteers
 
 
 # --- creates that wait ------------------------------------------------------------------------------
@@ -262,7 +269,10 @@ class RefusesASecondCreate(Counting):
         return [{**message, "type": "too_early"} if busy else message]
 
 
-option_mutant("RWS-CRE-034", "has_lanes_all_the_same", profiles=LANDED)
+@core_mutant("RWS-CRE-034")
+def has_lanes_all_the_same(core: Connection) -> None:
+    core.settings = attrs.evolve(core.settings, profiles=core.settings.profiles | {"lanes"})
+    core.lanes.max_in_flight = core.settings.max_in_flight
 
 
 @middle_mutant("RWS-CRE-035")

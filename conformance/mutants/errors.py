@@ -90,7 +90,8 @@ def tells_what_went_wrong_inside(event: Event, memory: Event) -> Iterable[Out]:
 
 @mutant("RWS-ERR-023")
 def sends_stream_errors_without_a_status(event: Event, memory: Event) -> Iterable[Out]:
-    yield without(event, "status") if stream_error(event) else event
+    own = stream_error(event) and event["error"]["code"] not in CATALOGUE
+    yield without(event, "status") if own else event
 
 
 # --- refused, or failed -----------------------------------------------------------------------------

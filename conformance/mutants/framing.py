@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from conformance import raw
-from conformance.mutants.harness import mutant, option_mutant
+from conformance.mutants.harness import mutant, option_mutant, server_mutant
 from conformance.mutants.middle import Out
+from responses_ref.server.accept import Server
+from responses_ref.server.limits import Limits
 
 Memory = dict[str, Any]
 MIB = 1024 * 1024
@@ -85,8 +87,20 @@ def waits_for_the_last_fragment(frame: raw.Frame, memory: Memory) -> Iterable[by
         yield memory.pop("kept")
 
 
-option_mutant("RWS-FRM-011", "takes_the_last_byte_of_16_mib_too", max_message_bytes=16 * MIB)
-option_mutant("RWS-FRM-011", "stops_at_1_mib", max_message_bytes=MIB)
+def unless_told(server: Server, limit: int) -> None:
+    """Give the server that limit where its configuration says nothing."""
+    if server.limits == Limits():
+        server.limits = Limits(max_message_bytes=limit)
+
+
+@server_mutant("RWS-FRM-011")
+def takes_the_last_byte_of_16_mib_too(server: Server) -> None:
+    unless_told(server, 16 * MIB)
+
+
+@server_mutant("RWS-FRM-011")
+def stops_at_1_mib(server: Server) -> None:
+    unless_told(server, MIB)
 
 
 @mutant("RWS-FRM-010", on="client_frame")
