@@ -107,7 +107,9 @@ class Foreign:
         configs = self.features.configs
         entry = configs.get(config_name(wanted)) or configs.get(config_name(config))
         if entry is None:
-            raise Unavailable(f"the target does not offer the configuration {config_name(config)}")
+            name = config_name(config)
+            where = f'[configs."{name}"] in a features file says where one is'
+            raise Unavailable(f"the target does not offer the configuration {name} ({where})")
         key = os.environ.get(entry["api_key_env"]) if "api_key_env" in entry else self.key
         return TcpTarget.of(entry["url"], key, model)
 

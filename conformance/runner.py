@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
-from conformance import expecting, sending
-from conformance.inbox import TAKEN, Inbox
-from conformance.match import PatternError
+from conformance import expecting, match, sending
+from conformance.inbox import TAKEN, Found, Inbox
+from conformance.match import Mismatch, PatternError
 from conformance.session import Broken, Observation, Outcome, Patience, Problem, Session
 from conformance.target import Target, Unreachable
 from conformance.trace import Recorder
@@ -78,10 +78,21 @@ def judge(session: Session, tags: tuple[str, ...], node: Step | Either, problem:
     found = session.subjects.get(node.conn) if isinstance(node, Step) else None
     kind = _KINDS.get(node.verb, "behaviour") if isinstance(node, Step) else "behaviour"
     record = found.record if found else len(session.recorder.records) - 1
-    detail = f"{_written(node)}: {problem}" if problem else ""
+    detail = f"{_written(node)}: {problem}{_inside(found, problem)}" if problem else ""
     session.outcome.observations += [
         Observation(tag, problem is None, detail, node.line, record, kind) for tag in tags
     ]
+
+
+def _inside(found: Found | None, problem: Problem) -> str:
+    """Which message it was that does not fit, and what it complains of, where the problem does not say so."""
+    if found is None or not isinstance(found.value, dict) or not isinstance(problem, Mismatch):
+        return ""
+    error = found.value.get("error")
+    if isinstance(error, dict) and not problem.path.startswith("error"):
+        return f" ({match.show(error.get('message'))})"
+    kind = found.value.get("type")
+    return f", in {kind}" if isinstance(kind, str) and problem.path not in ("", "type") else ""
 
 
 async def either(session: Session, node: Either) -> None:

@@ -23,6 +23,9 @@ from conformance.verdict import Evidence, Ledger, Selection
 
 # Seconds of waiting in vain, with not a word from the server in between, after which a run gives up.
 GIVE_UP_SECONDS: Final = 20.0
+# How often, and how long after one another, a server that was there is looked for.
+GONE_TRIES: Final = 4
+GONE_SECONDS: Final = 0.5
 # What is kept of a record after it was judged.
 KEPT_TEXT: Final = 4000
 KEPT_RECORDS: Final = 400
@@ -62,6 +65,7 @@ class Run:
     cases: dict[str, CaseResult] = attrs.Factory(dict)
     event_types: Counter[str] = attrs.Factory(Counter)
     error_codes: Counter[str] = attrs.Factory(Counter)
+    notes: list[str] = attrs.Factory(list)  # what concerns the whole run, in words for people
 
 
 def narrow(spec: Spec, glob: str | None) -> tuple[list[Case], frozenset[str] | None]:
@@ -106,10 +110,13 @@ class Suite:
         self.run = Run()
         self.patience = Patience()
         self.given_up: str | None = None
+        self.last_seen = ""
 
     async def play(self, cases: Iterable[Case]) -> Run:
         """Play all that apply, and judge them."""
         self.run.ledger.insane = await self.plain_turn()
+        if self.run.ledger.insane and not self.given_up:
+            self.run.notes.append(f"Not even a plain turn works: {self.run.ledger.insane}")
         groups: dict[Config, list[Case]] = {}
         for case in cases:
             if not applies(self.spec, case, self.selection):
@@ -120,6 +127,8 @@ class Suite:
             else:
                 groups.setdefault(needs.config, []).append(case)
         await self.play_groups(groups)
+        if self.given_up:
+            self.run.notes.append(f"The run was given up: {self.given_up}")
         return self.run
 
     async def plain_turn(self) -> str:
@@ -167,9 +176,25 @@ class Suite:
             self.given_up = str(exc)
             self.skip(case, str(exc))
             return
-        self.take(await self.play_case(case, target), needs_of(case, self.selection.profiles))
+        outcome = await self.play_case(case, target)
+        self.take(outcome, needs_of(case, self.selection.profiles))
+        if outcome.records:
+            self.last_seen = case.id
+        elif outcome.broken and not config:
+            self.given_up = self.given_up or await self.gone(target)
         if self.patience.in_vain > GIVE_UP_SECONDS:
-            self.given_up = f"given up: the server said nothing for {GIVE_UP_SECONDS:.0f} s of waiting"
+            self.given_up = f"the server said nothing for {GIVE_UP_SECONDS:.0f} s of waiting"
+
+    async def gone(self, target: Target) -> str | None:
+        """Why the server cannot be reached any more, or None: it can, or was started again meanwhile."""
+        for _ in range(GONE_TRIES):
+            try:
+                await trio.aclose_forcefully(await target.connect())
+                return None
+            except Unreachable as exc:
+                why = str(exc)
+            await trio.sleep(GONE_SECONDS)
+        return f"{why}; the last case that it took part in is {self.last_seen}"
 
     async def play_case(self, case: Case, target: Target) -> Outcome:
         """A case; a fault of the suite itself ends in a harness error of that case only."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from conformance.known import Known
-from conformance.specdoc import Clause, Spec
+from conformance.specdoc import PROFILES, Clause, Spec
 
 # Worst first. The two behind them stand beside the order.
 ORDER: Final = (
@@ -113,6 +113,10 @@ def judge_all(spec: Spec, ledger: Ledger, selection: Selection, known: Iterable[
     """One result for each clause, in the order of the text."""
     known = list(known)
     results = {one.id: _judge(one, ledger.of(one.id), selection, known) for one in spec.clauses.values()}
+    for name, result in results.items():
+        if result.verdict == "not-exercised" and (cases := _cases_for(spec, name)):
+            reason = f"{result.reason}, although {', '.join(cases[:3])} would have let it show"
+            results[name] = attrs.evolve(result, reason=reason)
     if ledger.insane:
         results = {name: _doubt(result, ledger.insane) for name, result in results.items()}
     for name, result in results.items():
@@ -121,6 +125,10 @@ def judge_all(spec: Spec, ledger: Ledger, selection: Selection, known: Iterable[
             reason = f"it refines {weaker[0]}, which fails"
             results[name] = attrs.evolve(result, verdict="not-judged", required=False, reason=reason)
     return _mark_stale(list(results.values()), known)
+
+
+def _cases_for(spec: Spec, name: str) -> list[str]:
+    return [case.id for case in spec.cases.values() if name in case.covers]
 
 
 def _doubt(result: Result, insane: str) -> Result:
@@ -142,6 +150,9 @@ def _judge(clause: Clause, tally: Tally, selection: Selection, known: list[Known
     verdict, reason, evidence = _worst(tally, selection)
     if verdict == "fail":
         verdict, reason = _weigh(clause, tally, known, selected)
+    unseen = verdict in ("not-exercised", "could-not-run") and not tally.broken_off
+    if unseen and (other := _other_server(clause, selection)):
+        return Result(clause, "not-applicable", False, other)
     if verdict == "not-exercised" and set(clause.unless) & selection.profiles:
         verdict, reason = "not-judged", f"does not hold where {clause.unless[0]} is spoken"
     if not selected and verdict in ("could-not-run", "not-exercised"):
@@ -160,6 +171,16 @@ def _judge(clause: Clause, tally: Tally, selection: Selection, known: list[Known
 def _one_of_each_case(evidence: list[Evidence]) -> tuple[Evidence, ...]:
     first = {one.case: one for one in reversed(evidence)}
     return tuple(one for one in evidence if first[one.case] is one)[:KEPT]
+
+
+def _other_server(clause: Clause, selection: Selection) -> str:
+    """Why a clause, which nothing has judged, is about another server: it needs a profile, or its absence."""
+    for token in clause.needs:
+        name = token.removeprefix("no-").upper()
+        if name in PROFILES and token.startswith("no-") == (name in selection.profiles):
+            without = token.startswith("no-")
+            return f"it is for servers without {name}" if without else f"the profile {name} is not selected"
+    return ""
 
 
 def _worst(tally: Tally, selection: Selection) -> tuple[str, str, list[Evidence]]:

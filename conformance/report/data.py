@@ -38,6 +38,7 @@ def build(
             "limits": features.limits,
         },
         "profiles": sorted(profiles),
+        "notes": list(run.notes),
         "summary": _summary(summary),
         "clauses": [_clause(result, run) for result in results],
         "cases": [_case(one) for one in run.cases.values()],

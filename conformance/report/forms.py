@@ -13,6 +13,8 @@ from conformance.suite import Run
 from conformance.trace import Record
 
 TRACE_LINES: Final = 10
+# More clauses than this that could not run for one reason are told of together.
+MANY: Final = 5
 _QUIET: Final = frozenset(("pass", "not-applicable", "expected-fail"))
 # Verdict -> element in JUnit. What could not run is an error there: a skipped test counts as green.
 _JUNIT: Final = {
@@ -22,6 +24,9 @@ _JUNIT: Final = {
     "could-not-run": "error",
     "not-exercised": "error",
 }
+
+
+_ABOUT_PROFILES: Final = re.compile(r"^the profile \w+ is not")
 
 
 def not_well(report: Report) -> list[dict[str, Any]]:
@@ -36,21 +41,45 @@ def not_well(report: Report) -> list[dict[str, Any]]:
 
 def console(report: Report) -> str:
     """The text for a terminal: what is not well, totals, and the sum as the last line."""
-    out = []
-    for clause in not_well(report):
-        out.append(f"{clause['verdict']:<14} {clause['id']}  {clause['text']}")
-        where = _where(clause)
-        out.append(f"               {where + ': ' if where else ''}{clause['reason'][:600]}")
+    asked = [one for one in not_well(report) if one["profile"] in report["profiles"]]
+    out = [line for clauses in alike(asked) for line in _on_console(clauses)]
+    if others := len(not_well(report)) - len(asked):
+        out.append(f"{'beside':<14} {others} clauses of profiles that are not selected: in the report")
     for profile, counts in report["summary"]["profiles"].items():
         out.append(f"{profile:<14} {_counts(counts)}")
     out += [f"{'not applicable':<14} {count}: {reason}" for reason, count in left_out(report)]
-    return "\n".join([*out, report["summary"]["line"]])
+    return "\n".join([*out, *report.get("notes", ()), report["summary"]["line"]])
+
+
+def alike(clauses: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The same, with those together that could not run for one and the same reason, if they are many."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in clauses:
+        groups.setdefault((one["verdict"], one["reason"]), []).append(one)
+    out = []
+    for (verdict, _), group in groups.items():
+        together = len(group) > MANY and verdict in ("could-not-run", "not-exercised")
+        out += [group] if together else [[one] for one in group]
+    return out
+
+
+def _on_console(clauses: list[dict[str, Any]]) -> list[str]:
+    first = clauses[0]
+    if len(clauses) > 1:
+        names = " ".join(one["id"] for one in clauses[:MANY])
+        head = f"{first['verdict']:<14} {len(clauses)} clauses: {first['reason'][:600]}"
+        return [head, f"{'':<15}{names} and {len(clauses) - MANY} more: in the report"]
+    where = _where(first)
+    head = f"{first['verdict']:<14} {first['id']}  {first['text']}"
+    return [head, f"{'':<15}{where + ': ' if where else ''}{first['reason'][:600]}"]
 
 
 def left_out(report: Report) -> list[tuple[str, int]]:
     """Why clauses are not applicable, and how many for each reason."""
     found = (one["reason"] for one in report["clauses"] if one["verdict"] == "not-applicable")
-    return Counter(reason.partition(":")[0] for reason in found).most_common()
+    return Counter(
+        _ABOUT_PROFILES.sub("its profile is not", one).partition(":")[0] for one in found
+    ).most_common()
 
 
 def _where(clause: dict[str, Any]) -> str:
@@ -75,15 +104,27 @@ def markdown(report: Report, run: Run) -> str:
         *(f"| {name} | {_counts(counts)} |" for name, counts in summary["profiles"].items()),
         *(f"| not applicable | {count}: {reason} |" for reason, count in left_out(report)),
     ]
-    for clause in not_well(report):
-        out += ["", f"## {clause['verdict']}: {clause['id']}", "", f"> {clause['text']}", ""]
-        out += [f"{clause['keyword']} · {clause['profile']} · {clause['provenance']} · {clause['place']}", ""]
-        out += [_fenced(clause["reason"], "text")] if clause["reason"] else []
-        for one in clause["evidence"][:1]:
-            lines = excerpt(run.cases[one["case"]].records, one["record"]) if one["case"] in run.cases else []
-            if lines:
-                out += ["", f"`{one['case']}` {one['place']}", "", _fenced("\n".join(lines), "text")]
+    out += [line for note in report.get("notes", ()) for line in ("", f"**{note}**")]
+    for clauses in alike(not_well(report)):
+        out += _in_markdown(clauses[0], run) if len(clauses) == 1 else _together(clauses)
     return "\n".join(out) + "\n"
+
+
+def _together(clauses: list[dict[str, Any]]) -> list[str]:
+    reason = _fenced(clauses[0]["reason"], "text")
+    head = ["", f"## {clauses[0]['verdict']}: {len(clauses)} clauses", "", reason, ""]
+    return [*head, *(f"- {one['id']} {one['text']}" for one in clauses)]
+
+
+def _in_markdown(clause: dict[str, Any], run: Run) -> list[str]:
+    out = ["", f"## {clause['verdict']}: {clause['id']}", "", f"> {clause['text']}", ""]
+    out += [f"{clause['keyword']} · {clause['profile']} · {clause['provenance']} · {clause['place']}", ""]
+    out += [_fenced(clause["reason"], "text")] if clause["reason"] else []
+    for one in clause["evidence"][:1]:
+        lines = excerpt(run.cases[one["case"]].records, one["record"]) if one["case"] in run.cases else []
+        if lines:
+            out += ["", f"`{one['case']}` {one['place']}", "", _fenced("\n".join(lines), "text")]
+    return out
 
 
 def _fenced(text: str, info: str) -> str:

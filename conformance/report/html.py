@@ -52,6 +52,7 @@ def report_page(report: Report, run: Run) -> str:
     body = f"""<h1>Responses over WebSocket: {escape(target)}</h1>
 <p class="sum">{escape(summary["line"])}</p>
 <p class="quiet">{_about(report)}</p>
+{_notes(report)}
 {_totals(summary["profiles"])}
 <div class="filters" role="search">
 <input id="search" type="search" placeholder="words, or an id" aria-label="search">
@@ -76,6 +77,10 @@ def trace_page(title: str, records: Iterable[Record], marked: int = -1) -> str:
 def _about(report: Report) -> str:
     profiles = ", ".join(report["profiles"])
     return escape(f"spec {report['spec_version']}, suite {report['suite_version']}, profiles {profiles}")
+
+
+def _notes(report: Report) -> str:
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in report.get("notes", ()))
 
 
 def _totals(profiles: dict[str, dict[str, int]]) -> str:
