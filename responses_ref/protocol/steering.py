@@ -130,7 +130,7 @@ def after(connection: Connection, turn: Turn, node: Node) -> None:
         if node.open_calls and not _explicit(connection, turn, response_id):
             _tell_pending(connection, turn, node, steers)
     elif steers:
-        raw = {**turn.raw, "input": [], "previous_response_id": response_id, "generate": None}
+        raw = {**turn.raw, "input": [], "previous_response_id": response_id}
         connection.enqueue(lane.name, raw, 0, steers)  # RWS-STR-013, RWS-STR-014
     _give_up_lost(connection, turn)
 

@@ -70,6 +70,9 @@ STEERS: list[tuple[str, list[Step], str]] = [
     ("in a call, its end is none",
      [create(), says(*call()[:2]), steer("resp_1"), says(ItemDone(), Finished())],
      f"{START} +function_call '{{}}' {ACCEPTED} ='{{}}' -function_call completed steer.pending"),
+    ("in a call, what follows it is said too",
+     [create(), says(*call()[:2]), steer("resp_1"), says(ItemDone(), *message("ok"), Finished())],
+     f"{START} +function_call '{{}}' {ACCEPTED} ='{{}}' -function_call {SAID} completed steer.pending"),
     ("pending, then the outputs come", [create(), says(*call()[:2]), steer("resp_1"),
      says(ItemDone(), Finished()), after(1, [output("call_1")]), Bench.finish],
      f"{START} +function_call '{{}}' {ACCEPTED} ='{{}}' -function_call completed steer.pending"

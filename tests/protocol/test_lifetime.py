@@ -93,7 +93,9 @@ def test_the_limit_event() -> None:
             f"Responses websocket connection limit reached {words}."
             " Create a new websocket connection to continue."
         )
-        assert "stream_id" not in event
+        bench.send(create(stream_id="b"))
+        assert bench.events[-1]["error"] == event["error"]
+        assert "stream_id" not in event | bench.events[-1]
         assert "sequence_number" not in event
 
 
