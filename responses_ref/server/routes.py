@@ -16,18 +16,21 @@ from responses_ref.protocol.errors import Problem, Refused, problem
 from responses_ref.protocol.events import Event, Sendable
 from responses_ref.protocol.states import TERMINAL
 
-from .http import EventStream, Request, Responder
+from .http import RESPONSES, EventStream, Request, Responder
 from .session import Rooms, Session
 
-RESPONSES = "/v1/responses"
 MAX_PAGE = 100
-OUTBOX_EVENTS = 64  # a JSON answer needs none of them
 
 
 @attrs.define(eq=False)
 class HttpSink:
-    """The events of the one response of an HTTP create, for either form of its answer."""
+    """The events of the one response of an HTTP create, for either form of its answer.
 
+    Of a JSON body only the first and the last event matter; a stream says them all,
+    and those that come before its head is out wait in ``early``.
+    """
+
+    streams: bool
     started: trio.Event = attrs.Factory(trio.Event)
     ended: trio.Event = attrs.Factory(trio.Event)
     first: Event | None = None
@@ -39,10 +42,10 @@ class HttpSink:
         for event in events:
             if isinstance(event, Event):
                 self._notice(event)
-        if self.stream is None:
-            self.early = [*self.early, *events][:OUTBOX_EVENTS]
-        else:
+        if self.stream is not None:
             self.stream.send(b"".join(map(_sse, events)))
+        elif self.streams:
+            self.early += events
 
     def _notice(self, event: Event) -> None:
         self.first = self.first or event
@@ -57,9 +60,7 @@ class HttpSink:
         stream.send(b"".join(map(_sse, self.early)))
 
     async def drained(self) -> None:
-        if self.stream is None:
-            await trio.lowlevel.checkpoint()
-        else:
+        if self.stream is not None:
             await self.stream.drained()
 
     def close(self, code: int, reason: str) -> None:
@@ -83,7 +84,8 @@ async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
         text = body.decode()
     except UnicodeDecodeError:
         raise Refused(problem("invalid_json", why="it is not UTF-8")) from None
-    message, sink = codec.decode(text), HttpSink()
+    message = codec.decode(text)
+    sink = HttpSink(message.get("stream") is True)
     core = Connection(rooms.settings, rooms.ids(request.connection))
     async with trio.open_nursery() as nursery:
         number = -request.connection  # the shared timer's key: no WebSocket has it
@@ -91,7 +93,7 @@ async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
         nursery.start_soon(_when_draining, session)
         try:
             session.feed(core.post, message, len(text))
-            await _answer_create(session, sink, respond, message.get("stream") is True)
+            await _answer_create(sink, respond)
         finally:
             session.end()
             session.feed(core.peer_closed, 1000)
@@ -103,14 +105,15 @@ async def _when_draining(session: Session) -> None:
     session.feed(session.core.drain)
 
 
-async def _answer_create(session: Session, sink: HttpSink, respond: Responder, stream: bool) -> None:
+async def _answer_create(sink: HttpSink, respond: Responder) -> None:
     async with respond.while_connected():
         await sink.started.wait()
     if not sink.started.is_set() or sink.first is None:
         return
     if sink.first.type == "error":
-        await respond.problem(_problem(sink.first))  # RWS-HTTP-008
-    elif stream:
+        refusal = sink.first.fields  # RWS-HTTP-008
+        await respond.problem(Problem(refusal["status"], **refusal["error"]))
+    elif sink.streams:
         async with respond.stream() as out:
             sink.attach(out)
             await sink.ended.wait()
@@ -119,18 +122,6 @@ async def _answer_create(session: Session, sink: HttpSink, respond: Responder, s
             await sink.ended.wait()
         if sink.last is not None:
             await respond.json(200, codec.wire(sink.last.fields["response"]))
-
-
-def _problem(event: Event) -> Problem:
-    error = event.fields["error"]
-    return Problem(
-        event.fields["status"],
-        error["type"],
-        error["code"],
-        error["message"],
-        error["param"],
-        error.get("headers"),
-    )
 
 
 async def _stored(rooms: Rooms, request: Request, response_id: str) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -119,6 +120,21 @@ async def test_a_draining_server_waits_for_its_accounts(autojump_clock: MockCloc
             await client.until("never")
         assert client.socket.closed.code == 1001
     assert len(accounts.log) == 1
+
+
+async def test_an_event_stream_says_what_came_before_its_head(autojump_clock: MockClock) -> None:
+    """A model in no time makes hundreds of events before the head of the answer is out: none is lost."""
+    create = {"model": "scripted", "store": False, "stream": True, "input": "call: f\n" * 100}
+    body = json.dumps(create).encode()
+    head = b"POST /v1/responses HTTP/1.1\r\nhost: server\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+    server = _build()
+    async with server.running() as nursery:
+        near, far = memory_stream_pair()
+        nursery.start_soon(server.serve_stream, far)
+        await near.send_all(head % len(body) + body)
+        answer = b"".join([part async for part in near])
+    numbers = [int(number) for number in re.findall(rb'"sequence_number":(\d+)', answer)]
+    assert numbers == list(range(403))
 
 
 @attrs.define
