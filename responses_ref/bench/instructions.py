@@ -24,7 +24,7 @@ from .servers import OURS, Server, peer, spawn, subject
 from .wire import Broken, WebSocket, ask, stream
 
 YARDSTICK = "trio-websocket"
-FEW, MANY = 100, 1_124  # deltas of two responses: their difference is what a delta costs
+FEW, MANY = 100, 612  # deltas of two responses: their difference is what a delta costs
 EARLY, LATE = 3, 200  # turns; each with its neighbours, as a median of three
 SIZES = (2_000, 8_000)  # bytes a turn
 DELTA_RATIO, TURN_RATIO, GROWTH = 0.06, 1.05, 10.0

@@ -250,7 +250,7 @@ class Connection:
         """What the model has produced by now."""
         if turn.state != "running":
             return
-        last = batch[-1] if batch and isinstance(batch[-1], Failed | Finished) else None
+        last = batch[-1] if batch and isinstance(batch[-1], (Failed, Finished)) else None
         body = batch[:-1] if last else batch
         boundary = steering.boundary(turn, body, last is not None)
         turn.live.feed(body[:boundary])

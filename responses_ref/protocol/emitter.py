@@ -136,13 +136,13 @@ class Emitter:
         for part in parts:
             if not isinstance(part, Piece):
                 self._say(kind, run)
-                kind, run = "", []
+                run = []
                 self._bracket(part)
-                continue
-            if part.part != kind:
+            elif part.part == kind:
+                run.append(part.text)
+            else:
                 self._say(kind, run)
-                kind, run = part.part, []
-            run.append(part.text)
+                kind, run = part.part, [part.text]
         self._say(kind, run)
 
     def _say(self, kind: str, run: list[str]) -> None:
@@ -151,7 +151,8 @@ class Emitter:
             return
         item, texts = self._open_item(), tuple(filter(None, run))
         self.output_tokens += len(texts)
-        self.reasoning_tokens += len(texts) if item.kind == "reasoning" else 0
+        if item.kind == "reasoning":
+            self.reasoning_tokens += len(texts)
         if kind == "encrypted_content":
             item.whole += "".join(texts)
         else:

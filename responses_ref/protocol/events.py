@@ -61,7 +61,7 @@ class Template:
     head: str = ""
 
 
-@attrs.frozen
+@attrs.define(eq=False)  # frozen would cost as much as encoding a token
 class Deltas:
     """A run of delta events of one part: one for each token, numbered on from ``sequence_number``."""
 

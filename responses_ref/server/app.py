@@ -30,7 +30,8 @@ class FrameSink:
         self.socket.send(frames(chain.from_iterable(map(codec.encode, events))))
 
     async def drained(self) -> None:
-        await self.socket.drained()
+        if self.socket.congested:
+            await self.socket.drained()
 
     def close(self, code: int, reason: str) -> None:
         self.socket.close_soon(code, reason)

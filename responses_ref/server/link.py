@@ -57,10 +57,10 @@ class Link:
     _ahead: bool = attrs.field(default=False, init=False)  # the last read found something without waiting
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     _moved: trio.Event | None = attrs.field(default=None, init=False)
+    _socket: trio.socket.SocketType | None = attrs.field(init=False)  # if bytes may go straight through it
 
-    @property
-    def socket(self) -> trio.socket.SocketType | None:
-        """The socket, if bytes may go straight through it."""
+    @_socket.default
+    def _plain(self) -> trio.socket.SocketType | None:
         plain = isinstance(self.stream, trio.SocketStream) and os.name == "posix"
         return self.stream.socket if plain else None  # type: ignore[attr-defined]
 
@@ -68,7 +68,7 @@ class Link:
         """Read some bytes; none at the end, however it came. A checkpoint at least every other time."""
         reset = False
         try:
-            if (socket := self.socket) is None:
+            if (socket := self._socket) is None:
                 data = bytes(await self.stream.receive_some(size))
             else:
                 data = await self._read(socket, size)
@@ -145,7 +145,7 @@ class Link:
                 await self.stream.send_eof()
 
     def _write_now(self, data: bytes) -> int:
-        if (socket := self.socket) is None:
+        if (socket := self._socket) is None:
             return 0
         try:
             return os.write(socket.fileno(), data)

@@ -16,7 +16,7 @@ from responses_ref.protocol.errors import Problem, Refused, problem
 from responses_ref.protocol.events import Event, Sendable
 from responses_ref.protocol.states import TERMINAL
 
-from .http import RESPONSES, EventStream, Request, Responder
+from .http import RESPONSES, EventStream, Request, Responder, refuse
 from .session import Rooms, Session
 
 MAX_PAGE = 100
@@ -218,6 +218,6 @@ async def answer(rooms: Rooms, request: Request, respond: Responder) -> None:
     if methods is None or not (rooms.settings.offers("http") or path == "/healthz"):
         raise Refused(problem("not_found"))  # RWS-HTTP-022
     if request.method not in methods:
-        why = problem("method_not_allowed", method=request.method[:32])  # RWS-HTTP-023
-        raise Refused(attrs.evolve(why, headers={"Allow": ", ".join(methods)}))
+        allow = {"Allow": ", ".join(methods)}
+        raise refuse("method_not_allowed", allow, method=request.method[:32])  # RWS-HTTP-023
     await methods[request.method](rooms, request, respond, *arguments)

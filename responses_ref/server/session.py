@@ -55,7 +55,7 @@ class Sink(Protocol):
         """Send these events in one write; never waits."""
 
     async def drained(self) -> None:
-        """Wait while the peer reads slower than we send; always a checkpoint."""
+        """Wait while the peer reads slower than we send, and only then."""
 
     def close(self, code: int, reason: str) -> None:
         """End the connection after what has been sent."""
@@ -169,9 +169,7 @@ class Session:
         """Hand over all that is due, against offsets from one start, so lateness never adds up."""
         start, index = trio.current_time(), 0
         while index < len(plan):
-            at = start + plan.offsets[index]
-            if at > trio.current_time():
-                await self.rooms.timers.wheel.until(at)
+            await self.rooms.timers.wheel.until(start + plan.offsets[index])  # a checkpoint in any case
             ready = due(plan, index, trio.current_time() - start)
             ready = min(max(ready, index + 1), index + BURST)
             batch = plan.parts[index:ready]
