@@ -6,6 +6,7 @@ import gc
 import signal
 import ssl
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from .protocol.settings import LANDED, Settings
 from .server import accept, drain
 from .server.app import App
 from .server.ids import RandomIds, SeededIds
-from .server.limits import Limits
+from .server.limits import ConfigError, Limits
 from .server.session import Biller, Rooms, no_biller
 from .server.timer import Timers
 from .server.trace import TraceDir
@@ -72,9 +73,9 @@ class Options:
 GC_THRESHOLD = (10_000, 20, 20)
 
 
-def tokens(text: str) -> list[str]:
+def tokens(text: str) -> Iterator[str]:
     """The tokeniser, one token at a time: a long text is read in slices."""
-    return (match[0] for match in TOKEN.finditer(text))  # type: ignore[return-value]
+    return (match[0] for match in TOKEN.finditer(text))
 
 
 def _ids(seed: int | None, connection: int) -> Ids:
@@ -85,7 +86,7 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     """Put a server together; it listens nowhere yet.
 
     Raises:
-        accept.ConfigError: the key variable is empty, or the trace folder cannot be written.
+        ConfigError: the key variable is empty, or the trace folder cannot be written.
     """
     settings, timers, draining = options.settings(), Timers(options.grid), trio.Event()
     keys = accept.read_keys(options.api_key_env)
@@ -109,12 +110,12 @@ def _tls(options: Options) -> ssl.SSLContext | None:
     if options.tls_cert is None and options.tls_key is None:
         return None
     if options.tls_cert is None or options.tls_key is None:
-        raise accept.ConfigError("--tls-cert and --tls-key go together")
+        raise ConfigError("--tls-cert and --tls-key go together")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(options.tls_cert, options.tls_key)
     except OSError:  # an SSLError is one too
-        raise accept.ConfigError("the certificate and its key cannot be read, or do not fit") from None
+        raise ConfigError("the certificate and its key cannot be read, or do not fit") from None
     return context
 
 
@@ -140,7 +141,7 @@ def serve(options: Options) -> int:
     """Serve until a signal; the exit code."""
     try:
         trio.run(_serve, options)
-    except (accept.ConfigError, OSError) as error:
+    except (ConfigError, OSError) as error:
         print(f"responses-ref serve: {error}", file=sys.stderr)
         return 2
     return 0

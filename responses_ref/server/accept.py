@@ -23,9 +23,8 @@ import trio
 from wsproto.utilities import generate_accept_token
 
 from responses_ref.protocol.errors import Refused, problem
-from responses_ref.server.http import RESPONSES, Headers, Http, Request, Responder
-from responses_ref.server.limits import ConfigError as ConfigError
-from responses_ref.server.limits import Limits, Stats
+from responses_ref.server.http import RESPONSES, Headers, Http, Request, Responder, refuse
+from responses_ref.server.limits import ConfigError, Limits, Stats
 from responses_ref.server.link import Link
 from responses_ref.server.timer import Timers
 from responses_ref.server.trace import TraceDir
@@ -92,11 +91,6 @@ def wants_websocket(headers: Headers) -> bool:
     """Whether the client asks to leave HTTP."""
     upgrade, connection = headers.get("upgrade", "").lower(), headers.get("connection", "").lower()
     return "websocket" in upgrade and "upgrade" in connection
-
-
-def refuse(code: str, headers: dict[str, str], **arguments: object) -> Refused:
-    """A refusal that carries header fields."""
-    return Refused(attrs.evolve(problem(code, **arguments), headers=headers))
 
 
 def answer_upgrade(request: Request) -> list[tuple[str, str]]:

@@ -32,26 +32,26 @@ Pairs = Iterable[tuple[str, str]]
 class Headers(dict[str, str]):
     """Header fields, names in lower case, text as Latin-1; repeated ones are joined by commas."""
 
-    def all(self, name: str) -> list[str]:
-        """The values of a header that is a list."""
-        return [word.strip() for word in self.get(name, "").split(",") if word.strip()]
-
 
 @attrs.define(eq=False)
 class Request:
-    """One request's head. ``tenant`` tells apart who may see whose responses."""
+    """One request's head. ``tenant`` tells apart who may see whose responses.
+
+    ``body`` reads the whole body; it raises Refused when that is too large, too late or no HTTP.
+    """
 
     method: str  # a HEAD is shown as GET; its answer goes without the body
     path: str  # canonical: all aliases of the responses path are the same place
     query: str
     headers: Headers
     connection: int  # its number on this server
+    body: Callable[[], Awaitable[bytes]]
     tenant: int = 0
-    _body: Callable[[], Awaitable[bytes]] = attrs.field(kw_only=True)
 
-    async def body(self) -> bytes:
-        """Read the whole body; raises Refused when it is too large, too late or no HTTP."""
-        return await self._body()
+
+def refuse(code: str, headers: dict[str, str], **arguments: object) -> Refused:
+    """A refusal that carries header fields."""
+    return Refused(attrs.evolve(problem(code, **arguments), headers=headers))
 
 
 def canonical(path: str) -> str:
@@ -120,7 +120,7 @@ class Http:
         path, _, query = target.partition("?")  # RWS-HS-007
         if method == "HEAD" and "upgrade" not in headers:
             method = "GET"
-        return Request(method, canonical(path), query, headers, self.link.number, body=self.body)
+        return Request(method, canonical(path), query, headers, self.link.number, self.body)
 
     async def body(self) -> bytes:
         """The request's body."""
