@@ -66,8 +66,3 @@ class Generator:
     def words(self, count: int) -> str:
         """Draw a text of ``count`` words, each one token."""
         return " ".join([WORDS[pick] for pick in self.picks(count)])
-
-
-def seeded_words(seed: int, count: int) -> list[str]:
-    """Give ``count`` tokens, the same for the same seed; joined they tokenise to themselves."""
-    return tokenise(Generator(seed).words(count))

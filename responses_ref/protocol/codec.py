@@ -180,14 +180,10 @@ _ITEMS = {cls.type: cls for cls in items.ITEMS}
 def _type_of(raw: Any, default: str | None) -> str:
     kind = _fields(raw).get("type", default)
     if kind is None:
-        _refuse_missing("type")
+        raise KeyError("type")  # as cattrs does for a missing field
     if not isinstance(kind, str):
         raise Wrong("a string", ".type")
     return kind
-
-
-def _refuse_missing(name: str) -> NoReturn:
-    raise KeyError(name)
 
 
 def _part(raw: Any, _: object) -> Any:

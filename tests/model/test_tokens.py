@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from responses_ref.model.tokens import WORDS, Generator, seeded_words, tokenise
+from responses_ref.model.tokens import WORDS, Generator, tokenise
 
 VECTORS = json.loads(files("responses_ref.model").joinpath("token_vectors.json").read_text("utf-8"))
 
@@ -67,12 +67,12 @@ def test_the_numbers_are_those_of_the_vectors(vector):
 
 @pytest.mark.parametrize("vector", VECTORS["words"], ids=lambda vector: str(vector["seed"]))
 def test_the_words_are_those_of_the_vectors(vector):
-    assert seeded_words(vector["seed"], vector["count"]) == vector["tokens"]
+    assert tokenise(Generator(vector["seed"]).words(vector["count"])) == vector["tokens"]
 
 
 @given(st.integers(), st.integers(0, 300))
 def test_so_many_words_are_so_many_tokens_when_they_come_back(seed, count):
-    words = seeded_words(seed, count)
+    words = tokenise(Generator(seed).words(count))
     assert len(words) == count
     assert tokenise("".join(words)) == words
 
