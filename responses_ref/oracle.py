@@ -211,11 +211,11 @@ class Oracle:
     def _play(self, name: str, turn: Turn, plan: Plan, index: int, start: float) -> None:
         def go_on() -> None:
             ready = max(due(plan, index, self.now - start), index + 1)
-            if ready < len(plan):
+            if ready < len(plan.parts):
                 self._play(name, turn, plan, ready, start)
-            self._feed(name, self.connections[name].model, turn, [step.part for step in plan[index:ready]])
+            self._feed(name, self.connections[name].model, turn, plan.parts[index:ready])
 
-        self._at(start + plan[index].at, (name, turn.number), go_on)
+        self._at(start + plan.offsets[index], (name, turn.number), go_on)
 
     def _cancel(self, name: str, action: CancelModel) -> None:
         self.valid.pop((name, action.turn.number), None)

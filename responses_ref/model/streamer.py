@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import TypeAlias, overload
+from typing import TypeAlias
 
 import attrs
 
@@ -88,14 +88,6 @@ class Every:
 
 
 @attrs.frozen
-class Step:
-    """``part`` is due ``at`` seconds after the start of the response."""
-
-    at: float
-    part: BatchPart
-
-
-@attrs.frozen
 class TimeInfo:
     """How a response's time was spent, in seconds, as Cerebras reports it."""
 
@@ -106,23 +98,14 @@ class TimeInfo:
 
 
 @attrs.frozen
-class Plan(Sequence[Step]):
-    """The steps of a response as two columns, so that many tokens due at once are one slice."""
+class Plan:
+    """Each part is due its offset, in seconds, after the start of the response.
+
+    Two columns, so that many tokens due at once are one slice.
+    """
 
     offsets: tuple[float, ...]
     parts: tuple[BatchPart, ...]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    @overload
-    def __getitem__(self, index: int) -> Step: ...
-    @overload
-    def __getitem__(self, index: slice) -> Plan: ...
-    def __getitem__(self, index: int | slice) -> Step | Plan:
-        if isinstance(index, slice):
-            return Plan(self.offsets[index], self.parts[index])
-        return Step(self.offsets[index], self.parts[index])
 
 
 Element: TypeAlias = BatchPart | Pause | Every
@@ -191,5 +174,5 @@ def time_info(plan: Plan, profile: Profile, new_tokens: int, cached_tokens: int)
 
 
 def due(plan: Plan, index: int, elapsed: float) -> int:
-    """The index after the last step that is due ``elapsed`` seconds after the start."""
+    """The index after the last part that is due ``elapsed`` seconds after the start, from ``index`` on."""
     return bisect_right(plan.offsets, elapsed, lo=index)

@@ -9,10 +9,9 @@ from .work import Work
 
 @attrs.frozen
 class Route:
-    """The resolved model. There is one engine here; what counts is that a chain asks for it once."""
+    """The resolved model. One engine serves them all; what counts is that a chain asks for it once."""
 
     model: str
-    engine: str = "scripted"
 
     @classmethod
     def to(cls, model: str, inherited: Route | None, work: Work) -> Route:

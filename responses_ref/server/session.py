@@ -3,8 +3,8 @@
 The core is synchronous and single-threaded, so every input is fed to it from
 whatever task noticed it, and its actions are done at once, in order.  What
 takes time runs in a task of the connection's nursery, each turn's under a
-cancel scope of its own; a send never waits (see ``outbox``), so no task can
-tear another's frame, and the reader is never held up.
+cancel scope of its own; a send never waits (``link`` has the outbox), so no task
+can tear another's frame, and the reader is never held up.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Session:
     async def _play(self, turn: Turn, plan: Plan) -> None:
         """Hand over all that is due, against offsets from one start, so lateness never adds up."""
         start, index = trio.current_time(), 0
-        while index < len(plan):
+        while index < len(plan.parts):
             await self.rooms.timers.wheel.until(start + plan.offsets[index])  # a checkpoint in any case
             ready = due(plan, index, trio.current_time() - start)
             ready = min(max(ready, index + 1), index + BURST)
