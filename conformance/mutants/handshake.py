@@ -97,7 +97,7 @@ def redirects_to_another_origin(answer: Answer, memory: Memory, head: Head) -> N
 
 @mutant("RWS-HS-015", on="answer")
 def answers_a_plain_get_with_200(answer: Answer, memory: Memory, head: Head) -> None:
-    if answer.status == 426:
+    if answer.status == 426 and not upgrades(head):
         answer.status = 200
 
 

@@ -98,9 +98,9 @@ def sends_flat_errors(answer: Answer, memory: Event, head: Head) -> None:
 
 
 @mutant("RWS-HTTP-008", on="answer")
-def calls_every_refusal_unprocessable(answer: Answer, memory: Event, head: Head) -> None:
-    if creates(head) and answer.status >= 400:
-        answer.status = 422
+def calls_every_refusal_a_bad_request(answer: Answer, memory: Event, head: Head) -> None:
+    if creates(head) and answer.status > 401:
+        answer.status = 400
 
 
 @mutant("RWS-HTTP-006", on="sse")
@@ -145,12 +145,15 @@ def calls_a_large_body_bad(answer: Answer, memory: Event, head: Head) -> None:
 
 @attrs.define
 class _Blind(MemoryStore):
-    """Keeps things in ``other``, and finds none of them."""
+    """Keeps things in ``other``, and finds no response there."""
 
     other: Store = attrs.field(kw_only=True)
 
     async def put(self, tenant: int, node: Any) -> None:
         await self.other.put(tenant, node)
+
+    async def get(self, tenant: int, key: str) -> Any:
+        return None if key.startswith("resp_") else await self.other.get(tenant, key)
 
 
 class _BlindWebSockets(App):
@@ -177,18 +180,25 @@ class _Apart(MemoryStore):
     other: Store = attrs.field(kw_only=True)
 
     async def get(self, tenant: int, key: str) -> Any:
-        return await super().get(tenant, key) or await self.other.get(tenant, key)
+        return self.nodes.get((tenant, key)) or await self.other.get(tenant, key)
+
+    async def delete(self, tenant: int, response_id: str) -> bool:
+        here = self.nodes.pop((tenant, response_id), None)
+        return here is not None or await self.other.delete(tenant, response_id)
 
 
+@attrs.frozen
 class _HttpApart(App):
+    apart: _Apart
+
     async def http(self, request: Request, respond: Responder) -> None:
-        rooms = attrs.evolve(self.rooms, store=_Apart(other=self.rooms.store))
-        await App(rooms).http(request, respond)
+        await App(attrs.evolve(self.rooms, store=self.apart)).http(request, respond)
 
 
 @server_mutant("RWS-HTTP-011")
 def keeps_apart_what_http_made(server: Server) -> None:
-    server.app = _HttpApart(server.app.rooms)  # type: ignore[attr-defined]
+    rooms = server.app.rooms  # type: ignore[attr-defined]
+    server.app = _HttpApart(rooms, _Apart(other=rooms.store))
 
 
 @mutant("RWS-HTTP-012", on="head")
@@ -217,7 +227,8 @@ def only_says_that_it_deletes(server: Server) -> None:
 
 @mutant("RWS-HTTP-025", on="head")
 def takes_all_keys_for_one(head: Head, memory: Event) -> None:
-    head.headers = [(name, value.replace(KEYS[1], KEYS[0])) for name, value in head.headers]
+    if not head.get("upgrade"):
+        head.headers = [(name, value.replace(KEYS[1], KEYS[0])) for name, value in head.headers]
 
 
 # --- lists ------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class _NeverCloses(Connection):
     __slots__ = ()
 
     def do(self, action: Action) -> None:
-        if not isinstance(action, Close):
+        if not (isinstance(action, Close) and action.reason == "connection limit"):
             super().do(action)
 
 
@@ -68,12 +68,23 @@ class AnswersNothingAfterTheLimit(Middle):
         return [] if self.memory.get("over") else [message]
 
 
-option_mutant("RWS-LIM-008", "cuts_responses_off_at_the_limit", grace_seconds=0.01)
+class _HastyAtTheLimit(Connection):
+    __slots__ = ()
+
+    def deadline(self, name: str, *, now: float) -> list[Action]:
+        if name == "lifetime":
+            self.settings = attrs.evolve(self.settings, grace=0.01)
+        return super().deadline(name, now=now)
+
+
+@core_mutant("RWS-LIM-008")
+def cuts_responses_off_at_the_limit(core: Connection) -> None:
+    core.__class__ = _HastyAtTheLimit
 
 
 @mutant("RWS-LIM-007")
-def calls_the_end_of_the_grace_a_time_limit(event: Event, memory: Event) -> Iterable[Out]:
-    if event["type"] == "response.failed":
+def calls_the_end_of_the_grace_a_deadline(event: Event, memory: Event) -> Iterable[Out]:
+    if event["type"] == "response.failed" and event["response"]["error"]["code"] == "server_error":
         error = {**event["response"]["error"], "code": "deadline_exceeded"}
         event = {**event, "response": {**event["response"], "error": error}}
     yield event
