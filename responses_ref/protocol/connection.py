@@ -21,17 +21,7 @@ from typing import Any
 import attrs
 
 from . import append, codec, lifetime, steering
-from .actions import (
-    Action,
-    Bill,
-    CancelModel,
-    LoadParent,
-    Prepare,
-    Send,
-    SetDeadline,
-    StartModel,
-    Store,
-)
+from .actions import Action, Bill, CancelModel, LoadParent, Prepare, Send, SetDeadline, StartModel, Store
 from .batch import BatchPart, Failed, Finished
 from .cache import Cache, Node, Prepared
 from .emitter import ENCRYPTED, Emitter, Ids
@@ -99,8 +89,8 @@ class Connection:
         self.touched = self.now
         try:
             message = codec.decode(text)
-            handler = self._handler(message.get("type"))
-            handler(self, message, len(text))
+            size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+            self._handler(message.get("type"))(self, message, size)
         except Refused as refused:
             self.refuse(refused.problem, refused.stream_id)
 
@@ -295,6 +285,7 @@ class Connection:
         """Say how the response ends, remember it, account for it, and free its lane."""
         turn.step("end")
         kept, outcome, emitter = turn.node, turn.outcome, turn.live
+        # What was stored is what is said, unless the outcome has changed since.
         node = kept if kept and kept.response.status == outcome.status else self.node(turn)
         if outcome.announced:  # RWS-ORD-021
             error = {"type": "server_error", "code": outcome.code, "message": outcome.message, "param": None}
@@ -367,7 +358,7 @@ class Connection:
 
     @_input
     def peer_closed(self, code: int) -> None:
-        """The peer has gone: stop all work; what was begun is still accounted for."""
+        """The peer has gone, with whatever Close ``code``: stop all work, and account for what was begun."""
         lifetime.peer_closed(self)
 
     def flush(self, turn: Turn) -> None:
@@ -390,9 +381,10 @@ def _ignore(connection: Connection, message: Mapping[str, Any], size: int) -> No
     """A message that wants no answer (RWS-CDX-001)."""
 
 
-# Client events: whether this connection knows the type (RWS-CRE-036), and who handles it.
+# Client events: whether this connection knows the type, and who handles (connection, message, bytes of it).
 HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
     "response.create": (_always, Connection._create),
+    # RWS-CRE-036
     "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
     "response.append": (lambda connection: connection.append, append.receive),  # RWS-CRE-019
     "response.processed": (lambda connection: connection.settings.offers("codex"), _ignore),

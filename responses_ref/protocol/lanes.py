@@ -1,4 +1,4 @@
-"""Lanes and queues: which turn may run now.
+"""Turns, lanes and queues: what a create becomes, and which one may run now.
 
 A connection is a set of lanes; the one without a name is the default lane.
 Creates wait in one line, in the order they came.  A turn may start when its
@@ -57,17 +57,17 @@ class Turn:
 
     number: int
     lane: Lane
-    raw: Mapping[str, Any]
-    size: int
+    raw: Mapping[str, Any]  # the message as it came
+    size: int  # its bytes
     state: str = "waiting"
-    create: Create | None = None
+    create: Create | None = None  # from the start on: ``asked``
     parent: Node | None = None
     found: Mapping[str, Item] = attrs.Factory(dict)  # referenced items that the store knew
     prepared: Prepared | None = None
-    emitter: Emitter | None = None
+    emitter: Emitter | None = None  # from response.created on: ``live``
     outcome: Outcome = Outcome()
     node: Node | None = None  # as it went to the store
-    sent_at: float = 0.0
+    sent_at: float = 0.0  # when its last event went out
     steers: list[Steer] = attrs.Factory(list)  # accepted for this response
     carried: list[Steer] = attrs.Factory(list)  # whose input stands before this turn's own
     input_tokens: int = 0  # as usage counts them, over all pauses

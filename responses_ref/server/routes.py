@@ -92,7 +92,7 @@ async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
         session = Session(rooms, core, sink, nursery, number, request.tenant, respond.trace)
         nursery.start_soon(_when_draining, session)
         try:
-            session.feed(core.post, message, len(text))
+            session.feed(core.post, message, len(body))
             await _answer_create(sink, respond)
         finally:
             session.end()

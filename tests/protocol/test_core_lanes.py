@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -125,6 +126,8 @@ def test_sixty_four_mebibytes_wait() -> None:
     bench = Bench(Settings(max_queued_bytes=1_000))
     bench.sends(create(), create("x" * 400))
     assert bench.send(create("x" * 600)) == ["error too_many_queued_responses"]
+    wide = json.dumps(create("\u20ac" * 200), ensure_ascii=False)
+    assert bench.send(wide) == ["error too_many_queued_responses"]
     assert bench.send(on("a", input="x" * 2_000)) == ["a: created", "a: in_progress"]
     assert bench.send(create()) == []
 
