@@ -23,7 +23,10 @@ class Send:
 
 @attrs.frozen
 class LoadParent:
-    """Look the parent and the referenced items up in the store; answer ``parent_loaded``."""
+    """Look the parent and the referenced items up in the store; answer ``parent_loaded``.
+
+    ``id`` is a response's or a conversation's; None: only ``items`` are asked for.
+    """
 
     turn: Turn
     id: str | None
@@ -39,7 +42,7 @@ class Prepare:
 
 @attrs.frozen
 class StartModel:
-    """Play the plan from now on; answer with ``model`` batches."""
+    """Play the plan (the model's own, opaque here) from now on; answer with ``model`` batches."""
 
     turn: Turn
     plan: Any

@@ -44,28 +44,29 @@ class Ids(Protocol):
 
 
 @attrs.frozen
-class PartKind:
-    """How one kind of part looks on the wire: its events, their index field, its closing field."""
+class PartShape:
+    """How one kind of part (a ``batch.PartKind``) looks on the wire."""
 
-    event: str
-    index: str | None = None
-    text: str = "text"
+    event: str  # its deltas are ``response.<event>.delta``, its end is ``.done``
+    index: str | None = None  # the field that numbers it; a call's only part has none
+    text: str = "text"  # the field of ``.done`` that holds it whole
     framed: str | None = None  # the event that frames the part, where the protocol has one
-    make: Any = None
-    extra: dict[str, Any] = attrs.Factory(dict)
+    make: Any = None  # the class of its content part
+    extra: dict[str, Any] = attrs.Factory(dict)  # what both events carry besides
 
 
-PARTS: dict[str, PartKind] = {
-    "output_text": PartKind(
+PARTS: dict[str, PartShape] = {
+    # RWS-ITM-019
+    "output_text": PartShape(
         "output_text", "content_index", "text", "content_part", OutputText, {"logprobs": []}
-    ),  # RWS-ITM-019
-    "refusal": PartKind("refusal", "content_index", "refusal", "content_part", Refusal),
-    "summary": PartKind(
+    ),
+    "refusal": PartShape("refusal", "content_index", "refusal", "content_part", Refusal),
+    "summary": PartShape(
         "reasoning_summary_text", "summary_index", "text", "reasoning_summary_part", SummaryText
     ),
-    "reasoning_text": PartKind("reasoning_text", "content_index", "text", "content_part", ReasoningText),
-    "arguments": PartKind("function_call_arguments", None, "arguments"),
-    "input": PartKind("custom_tool_call_input", None, "input"),
+    "reasoning_text": PartShape("reasoning_text", "content_index", "text", "content_part", ReasoningText),
+    "arguments": PartShape("function_call_arguments", None, "arguments"),
+    "input": PartShape("custom_tool_call_input", None, "input"),
 }
 PREFIX = {
     "message": "msg",
@@ -79,7 +80,7 @@ WHOLE = {"function_call": "arguments", "custom_tool_call": "input"}  # a call ha
 
 @attrs.define
 class OpenPart:
-    kind: PartKind
+    kind: PartShape
     where: dict[str, Any]
     template: Template
     texts: list[str] = attrs.Factory(list)
@@ -158,7 +159,7 @@ class Emitter:
         else:
             self._deltas(self._part(item, PARTS[kind]), texts)
 
-    def _part(self, item: OpenItem, kind: PartKind) -> OpenPart:
+    def _part(self, item: OpenItem, kind: PartShape) -> OpenPart:
         if item.part is None or item.part.kind is not kind:
             self._close_part()
             self._open_part(kind)
@@ -231,7 +232,7 @@ class Emitter:
 
     # --- Parts. ---
 
-    def _open_part(self, kind: PartKind) -> None:
+    def _open_part(self, kind: PartShape) -> None:
         item = self._open_item()
         where: dict[str, Any] = {"item_id": item.id, "output_index": self.output_index}
         if kind.index:

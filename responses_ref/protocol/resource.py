@@ -125,7 +125,7 @@ def _words(create: Create) -> Problem | None:
 
 
 def _metadata(create: Create) -> Problem | None:
-    """RWS-CRE-013."""
+    """How many pairs, and how long they may be (RWS-CRE-013)."""
     if len(create.metadata) > MAX_METADATA:
         return problem("invalid_value", param="metadata", why=f"more than {MAX_METADATA} pairs")
     for key, value in create.metadata.items():
@@ -157,9 +157,8 @@ def _tool_choice(create: Create) -> Problem | None:
     if isinstance(choice, str):
         if choice in TOOL_CHOICES:
             return None
-        return problem(
-            "invalid_value", param="tool_choice", why="it must be none, auto, required or an object"
-        )
+        why = "it must be none, auto, required or an object"
+        return problem("invalid_value", param="tool_choice", why=why)
     if not isinstance(choice, dict):
         return problem("invalid_type", param="tool_choice", expected="a string or an object")
     if not isinstance(choice.get("type"), str):

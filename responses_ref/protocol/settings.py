@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+# All that there is code for; offered unless fewer are asked for.
 LANDED = frozenset(
     {"core", "warm", "lanes", "steer", "http", "openresponses", "append", "codex", "reference"}
 )
