@@ -55,8 +55,8 @@ class Pipeline:
     """The stages and their settings.
 
     ``stateless`` forgets the parent's state and does the whole context's work
-    again: the arm of a comparison.  ``classify_seconds`` a character,
-    ``hops`` and ``hop_seconds`` add what a heavier service would cost.
+    again: the arm of a comparison.  ``classify_seconds`` a byte of text, and
+    ``hops`` of ``hop_seconds`` each, add what a heavier service would cost.
     """
 
     model: Model
@@ -76,7 +76,7 @@ class Pipeline:
         if self.hops:
             yield self.hops * self.hop_seconds
         start = yield from self._inherited(create, parent, work)
-        before = start.rendered.total
+        inherited = start.rendered.total  # tokens
         context = Context(parent, resolve)
         yield from self._validate(create, context, work, may_wait=turn.emitter is not None)
         items: Sequence[Item] = context.items
@@ -87,7 +87,7 @@ class Pipeline:
             scan, rendered = yield from self._read(item, scan, rendered, work)
         progress = self.model.advance(start.progress, items)
         chain = Chain(start.route, start.prelude, rendered, scan, progress)
-        yield self._prepared(turn, context, chain, before, work)
+        yield self._prepared(turn, context, chain, inherited, work)
 
     def _validate(self, create: Create, context: Context, work: Work, may_wait: bool) -> Slices:
         for position, raw in enumerate(create.input):
@@ -103,10 +103,11 @@ class Pipeline:
         for text in texts(item):
             for start in range(0, len(text), SLICE_UNITS):
                 scan = scan.over(text[start : start + SLICE_UNITS])
+                # Searching a text is reckoned at a quarter of cutting it into tokens.
                 yield from work.pause(min(len(text) - start, SLICE_UNITS) // 4)
             work.characters += len(text)
             if self.classify_seconds and text:
-                yield len(text) * self.classify_seconds
+                yield len(text.encode()) * self.classify_seconds
             tokens += yield from work.draw(self.tokenise(text))
         work.tokens += heads
         return scan, rendered.plus(tokens)
@@ -122,9 +123,9 @@ class Pipeline:
         progress = self.model.advance(old.progress, parent.output)
         return Chain(route, prelude, old.rendered.plus_output(tokens), old.scan, progress)
 
-    def _prepared(self, turn: Turn, context: Context, chain: Chain, before: int, work: Work) -> Prepared:
+    def _prepared(self, turn: Turn, context: Context, chain: Chain, inherited: int, work: Work) -> Prepared:
         prelude = chain.prelude
-        cached = prelude.kept + (before if prelude.same else 0)
+        cached = prelude.kept + (inherited if prelude.same else 0)
         total = prelude.tokens + chain.rendered.total
         plan: Any = ()
         if not turn.asked.warm_up:

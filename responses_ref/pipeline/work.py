@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 
 Slices: TypeAlias = Generator[float, None, Any]
-SLICE_UNITS = 16_000  # characters, about a millisecond of work
+SLICE_UNITS = 16_000  # a unit is a character cut into tokens; so many are about a millisecond of work
 SLICE_TOKENS = 4_000
 UNITS_PER_TOKEN = 4
 ITEM_UNITS = 200  # what an item costs beside its characters
@@ -23,7 +23,7 @@ class Work:
     characters: int = 0
     tokens: int = 0
     lookups: int = 0
-    pending: int = 0
+    pending: int = 0  # units since the last pause
 
     def pause(self, units: int) -> Iterator[float]:
         """Note work done, and make a pause when a slice is full."""

@@ -193,4 +193,5 @@ def test_hops_and_a_slow_check_take_time() -> None:
     """Simulated services and a slower safety check are waited for, not computed."""
     heavy = Pipeline(MuteModel(), tokenise, classify_seconds=0.01, hops=3, hop_seconds=0.5)
     assert _steps(heavy, instructions="not checked") == [1.5, 0.02]
+    assert _steps(heavy, input="é€") == [1.5, 0.05]  # five bytes
     assert _steps(heavy, input="") == [1.5]
