@@ -36,7 +36,7 @@ KEY = re.compile("[A-Za-z0-9+/]{22}==")  # 16 bytes in base64
 END, CRASH = (NORMAL, ""), (CRASHED, "internal error")  # RWS-CLS-014
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
 T = TypeVar("T")
-Upgraded = tuple[WebSocket, list[Request]]
+Upgraded = tuple[WebSocket, list[Request]]  # a list, so that whoever takes its one request can drop it
 Listeners = list[Any]  # of trio.SocketListener or, with TLS, trio.SSLListener
 
 

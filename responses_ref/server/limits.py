@@ -18,7 +18,7 @@ class Limits:
     head_bytes: int = 65_536  # RWS-HS-027
     max_message_bytes: int = 16_777_215  # RWS-FRM-011
     max_fragments: int = 65_536  # frames of one message: empty ones cost no bytes
-    outbox_messages: int = 16_384
+    outbox_messages: int = 16_384  # calls of `send` that wait, each with one frame or several joined
     outbox_bytes: int = 67_108_864  # a response echoes its request up to three times
     low_water_bytes: int = 65_536
     write_bytes: int = 65_536  # one write: what a Pong may have to wait for, if no frame is larger

@@ -42,7 +42,7 @@ class Shell(Protocol):
 
 @attrs.define(eq=False)
 class Link:
-    """Whole frames in, bytes out; ``queued`` bytes are not yet with the kernel."""
+    """Bytes both ways; ``queued`` of those given to ``send`` are not yet with the kernel."""
 
     stream: trio.abc.Stream
     number: int
@@ -53,7 +53,7 @@ class Link:
     slow: bool = False  # gone because the peer reads too slowly
     _queue: list[bytes] = attrs.field(factory=list, init=False)
     _urgent: int = attrs.field(default=0, init=False)  # so many of the queue's first are urgent
-    _busy: bool = attrs.field(default=False, init=False)
+    _busy: bool = attrs.field(default=False, init=False)  # a writer task has what was sent last
     _ahead: bool = attrs.field(default=False, init=False)  # the last read found something without waiting
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     _moved: trio.Event | None = attrs.field(default=None, init=False)

@@ -38,10 +38,10 @@ class Closed:
 
 @attrs.define(eq=False)
 class _Goodbye:
-    """What an open connection need not have."""
+    """What a connection has from its Close on, and an open one need not carry."""
 
     ended: trio.Event = attrs.field(factory=trio.Event)  # the peer has nothing more to say
-    shut: trio.Event = attrs.field(factory=trio.Event)
+    shut: trio.Event = attrs.field(factory=trio.Event)  # TCP is
 
 
 @attrs.define(eq=False)
