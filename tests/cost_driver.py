@@ -9,12 +9,11 @@ all that was before, not on the turn.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
-import mmap
 import sys
 
+from responses_ref.bench.callgrind import DUMP, START, STOP, Counter
 from responses_ref.model import ScriptedModel
 from responses_ref.model.streamer import profile
 from responses_ref.oracle import Oracle
@@ -23,30 +22,6 @@ from responses_ref.serving import tokens
 
 OUTPUT = "a line of output\n" * 241  # 4 KiB
 TOOLS = [{"type": "function", "name": "run", "parameters": {"type": "object"}}]
-
-# Valgrind's client request on x86-64 (valgrind.h): a sequence that does nothing elsewhere.
-REQUEST = bytes.fromhex(
-    "4889f8"  # mov rax, rdi: the arguments
-    "31d2"  # xor edx, edx: the answer outside of Valgrind
-    "48c1c703 48c1c70d 48c1c73d 48c1c733"  # rol rdi, 3, 13, 61, 51
-    "4887db"  # xchg rbx, rbx
-    "4889d0 c3"  # mov rax, rdx; ret
-)
-DUMP, START, STOP = 0x43540000, 0x43540004, 0x43540005  # callgrind.h
-
-
-class Counter:
-    """Switches callgrind on and off from inside."""
-
-    def __init__(self) -> None:
-        self.page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-        self.page.write(REQUEST)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self.page))
-        self.call = ctypes.CFUNCTYPE(ctypes.c_ulong, ctypes.c_void_p)(address)
-
-    def ask(self, request: int) -> None:
-        arguments = (ctypes.c_ulong * 6)(request)
-        self.call(ctypes.addressof(arguments))
 
 
 def run(stateless: bool, counted: list[range]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,9 @@ def run(
     scene = Axes(**axes).scene()
     if scene is not None and bench != "agent-loop":
         return _complain(USAGE, "only agent-loop has axes")
-    for path in (json_file, plot_file):
+    for path in filter(None, (json_file, plot_file)):
         try:
-            if path is not None:
-                path.write_text("")
+            path.write_text("")
         except OSError:
             return _complain(USAGE, f"cannot write {path}")
     chosen = BENCHES if bench == ALL else {bench: BENCHES[bench]}
@@ -82,14 +81,32 @@ def run(
     machine = described()
     print(" ".join(f"{name} {value}" for name, value in machine.items()), flush=True)
     pin(CLIENT_CORE)
-    reports, missing = [], False
+    reports, missing = _measure(chosen, quick)
+    figures = {name: value for report in reports for name, value in report.figures.items()}
+    verdicts = goals.judged(figures, quick, every=bench == ALL)
+    if verdicts:
+        print("\n== goals ==", *table(verdicts), sep="\n")
+    if json_file is not None:
+        head = {"machine": machine, "quick": quick, "goals": verdicts, "figures": figures}
+        found = {report.name: report.data() for report in reports}
+        json_file.write_text(json.dumps({**head, "benchmarks": found}, indent=1) + "\n")
+    if plot_file is not None:
+        plot_file.write_text(svg(chart for report in reports for chart in report.charts))
+    wrong = any(report.faults for report in reports)
+    return WRONG if wrong else MISSING if missing else 0
+
+
+def _measure(chosen: Mapping[str, Bench], quick: bool) -> tuple[list[Report], bool]:
+    """Run them one after the other; whether one of them could not be run."""
+    reports, missing = list[Report](), False
     for name, measure in chosen.items():
         report = _guarded(name, measure, quick)
-        missing = missing or report is None
-        if report is not None:
+        if report is None:
+            missing = True
+        else:
             reports.append(report)
             print(f"\n{report.text()}", flush=True)
-    return _conclude(reports, missing, machine, quick, json_file, plot_file)
+    return reports, missing
 
 
 def _complain(code: int, why: str) -> int:
@@ -106,25 +123,3 @@ def _guarded(name: str, measure: Bench, quick: bool) -> Report | None:
         return None
     except (Broken, CannotStart, OSError) as error:
         return Report(name, faults=[str(error)])
-
-
-def _conclude(
-    reports: Sequence[Report],
-    missing: bool,
-    machine: dict[str, object],
-    quick: bool,
-    json_file: Path | None,
-    plot_file: Path | None,
-) -> int:
-    figures = {name: value for report in reports for name, value in report.figures.items()}
-    verdicts = goals.judged(figures, quick)
-    print("\n== goals ==", *table(verdicts), sep="\n")
-    data = {"machine": machine, "quick": quick, "goals": verdicts, "figures": figures}
-    if json_file is not None:
-        found = {report.name: report.data() for report in reports}
-        json_file.write_text(json.dumps({**data, "benchmarks": found}, indent=1) + "\n")
-    if plot_file is not None:
-        plot_file.write_text(svg(chart for report in reports for chart in report.charts))
-    if any(report.faults for report in reports):
-        return WRONG
-    return MISSING if missing else 0

@@ -8,7 +8,7 @@ import threading
 import time
 
 from .arms import prose
-from .report import Report, Row, middle, quantile
+from .report import Chart, Report, Row, middle, quantile
 from .servers import OURS, Server, ours, running
 from .stream import Paced, Taken, paced
 from .wire import READ_BYTES, Broken, Counter, Http, WebSocket, ask, create
@@ -70,6 +70,8 @@ def fairness(rounds: int) -> Report:
         for bursts, firsts in found.items()
     ]
     report.tables["First deltas"] = rows
+    bars = {f"{row['bursts at once']} at once": row["p99 ms"] for row in rows}
+    report.charts.append(Chart("First delta, p99", "ms", bars=bars))
     report.figures["first delta of 64 beside quiet"] = rows[-1]["p99 beside quiet"]
     return report
 
@@ -137,6 +139,8 @@ def isolation(seconds: float, rounds: int) -> Report:
     ]
     report.tables["The stream"] = rows
     report.check(all(posts for _, posts in beside), "no big request ended while the stream ran")
+    bars = {row["stream"]: row["lag p99 ms"] for row in rows}
+    report.charts.append(Chart("Lag of a 1,000-token stream, p99", "ms", bars=bars))
     report.figures["lag p99 ms beside big posts"] = rows[1]["lag p99 ms"]
     return report
 

@@ -62,8 +62,11 @@ GOALS = (
 )
 
 
-def judged(figures: Mapping[str, float], quick: bool) -> list[Row]:
-    """A row for each goal. A quick run's times are from too few rounds to judge by."""
+def judged(figures: Mapping[str, float], quick: bool, every: bool) -> list[Row]:
+    """A row for each goal that was measured, or for ``every`` one.
+
+    A quick run's times are from too few rounds to judge by.
+    """
     return [
         {
             "#": str(goal.number),
@@ -74,6 +77,7 @@ def judged(figures: Mapping[str, float], quick: bool) -> list[Row]:
             "verdict": _verdict(goal, figures.get(goal.figure), quick),
         }
         for goal in GOALS
+        if every or goal.figure in figures
     ]
 
 

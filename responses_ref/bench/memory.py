@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from .machine import allow_files, private_bytes
-from .report import Report, Row
+from .report import Chart, Report, Row
 from .servers import OURS, PEERS, Server, missing, ours, peer, running
 from .wire import ask, connect, stream, upgrade
 
@@ -66,6 +66,8 @@ def run(count: int) -> Report:
         with running({name: ours() if name == OURS else peer(name)}) as servers:
             rows.append(measure(name, servers[name], count, report))
     report.tables["Connections"] = rows
+    for column, unit in (("idle KB/connection", "KB"), ("handshake us", "us")):
+        report.charts.append(Chart(column, unit, bars={row["server"]: row[column] for row in rows}))
     by_name: Mapping[str, Row] = {row["server"]: row for row in rows}
     if NAIVE in by_name:
         mine, other = by_name[OURS], by_name[NAIVE]

@@ -1,6 +1,8 @@
 """Servers on other libraries, each as its users would write it: ``python -m responses_ref.bench.peers NAME``.
 
-A client's message says how many deltas it wants and how fast.  trio-websocket makes
+A client's message says how many deltas it wants and how fast.  trio-websocket takes a
+second argument: which responses to count under callgrind, as a JSON list.
+  trio-websocket makes
 each event with ``json.dumps`` and sends it with ``send_message``, always.  The others send
 one ready event over and over when no speed is asked for, which is less than any real
 server does; at a speed they make each event with ``json.dumps`` and sleep to its time.
@@ -10,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -19,9 +20,10 @@ from typing import Any
 
 import trio
 
+from .callgrind import Responses
+
 ITEM = "msg_0000000000000000000000000000000000"
 COMPLETED = json.dumps({"type": "response.completed", "sequence_number": 0, "response": {}})
-MARK = "--mark" in sys.argv
 
 
 def event(number: int) -> dict[str, Any]:
@@ -40,11 +42,6 @@ def event(number: int) -> dict[str, Any]:
 READY = json.dumps(event(10_000), separators=(",", ":"))
 
 
-def mark() -> None:
-    """A call into the C library that a profiler can be told to look for; see ``instructions``."""
-    os.getloadavg()
-
-
 def asked(message: str | bytes) -> tuple[int, float]:
     """How many deltas the client wants, and how many a second (0: flat out)."""
     wish = json.loads(message)["metadata"]
@@ -56,6 +53,7 @@ def asked(message: str | bytes) -> tuple[int, float]:
 
 async def with_trio_websocket(listener: socket.socket) -> None:
     library = import_module("trio_websocket")
+    counted = Responses(frozenset(json.loads(sys.argv[2]))) if len(sys.argv) > 2 else None
 
     async def handle(request: Any) -> None:
         connection = await request.accept()
@@ -69,9 +67,9 @@ async def with_trio_websocket(listener: socket.socket) -> None:
                 if tps:
                     await trio.sleep_until(start + number / tps)
                 await connection.send_message(json.dumps(event(number)))
-            if MARK:  # before the client knows that it may end us
-                mark()
             await connection.send_message(COMPLETED)
+            if counted is not None:
+                counted.end()
 
     listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
     await library.WebSocketServer(handle, listeners).run()

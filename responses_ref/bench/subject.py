@@ -1,7 +1,7 @@
 """Our server with the bench's own switches: ``python -m responses_ref.bench.subject JSON``.
 
 The object has the options of ``serve`` by their names, ``stateless`` (each turn does the
-whole context's work again) and ``marks``: after which responses to call :func:`mark`.
+whole context's work again) and ``counted``: the responses to count under callgrind.
 When it ends it prints, as one JSON line, the work that its pipeline did.
 """
 
@@ -22,9 +22,10 @@ from responses_ref.protocol.cache import Prepared
 from responses_ref.protocol.items import Item
 from responses_ref.protocol.lanes import Turn
 from responses_ref.server.app import App
+from responses_ref.server.session import Biller, no_biller
 from responses_ref.serving import Options, build, listen
 
-from .peers import mark
+from .callgrind import Responses
 
 
 @attrs.frozen
@@ -40,31 +41,28 @@ class Counted(Pipeline):
             yield step
 
 
-@attrs.define
-class Marker:
-    """A biller that tells a profiler where a response has ended."""
+def counting(counted: frozenset[int]) -> Biller:
+    """A biller that knows where a response has ended."""
+    responses = Responses(counted)
 
-    marks: frozenset[int]
-    bills: int = 0
+    async def bill(record: Mapping[str, Any]) -> None:
+        responses.end()
 
-    async def __call__(self, record: Mapping[str, Any]) -> None:
-        self.bills += 1
-        if self.bills in self.marks:
-            mark()
+    return bill
 
 
 def main() -> None:
     """Serve until SIGTERM, then say what was done."""
     given: dict[str, Any] = json.loads(sys.argv[1])
-    stateless, marks = given.pop("stateless", False), frozenset(given.pop("marks", ()))
+    stateless, counted = given.pop("stateless", False), frozenset(given.pop("counted", ()))
     speed = profile(given.pop("speed", "instant"), given.pop("ttft", None))
-    server = build(Options(speed=speed, **given), Marker(marks), stateless)
+    server = build(Options(speed=speed, **given), counting(counted) if counted else no_biller, stateless)
     assert isinstance(server.app, App)
     rooms = server.app.rooms
-    counted = Counted(**attrs.asdict(rooms.pipeline, recurse=False))
-    server.app = App(attrs.evolve(rooms, pipeline=counted))
+    pipeline = Counted(**attrs.asdict(rooms.pipeline, recurse=False))
+    server.app = App(attrs.evolve(rooms, pipeline=pipeline))
     trio.run(listen, server, "127.0.0.1", 0)
-    print(json.dumps(counted.totals), flush=True)
+    print(json.dumps(pipeline.totals), flush=True)
 
 
 if __name__ == "__main__":
