@@ -13,8 +13,6 @@ from responses_ref.model.tokens import Generator
 from responses_ref.protocol.items import Item
 from responses_ref.protocol.resource import Create
 
-__all__ = ["Plan", "Profile", "Progress", "ScriptedModel", "TimeInfo"]
-
 
 @attrs.frozen
 class ScriptedModel:

@@ -373,17 +373,13 @@ class Connection:
         self.actions.append(action)
 
 
-def _always(connection: Connection) -> bool:
-    return True
-
-
 def _ignore(connection: Connection, message: Mapping[str, Any], size: int) -> None:
     """A message that wants no answer (RWS-CDX-001)."""
 
 
 # Client events: whether this connection knows the type, and who handles (connection, message, bytes of it).
 HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
-    "response.create": (_always, Connection._create),
+    "response.create": (lambda connection: True, Connection._create),
     # RWS-CRE-036
     "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
     "response.append": (lambda connection: connection.append, append.receive),  # RWS-CRE-019
