@@ -45,7 +45,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
     elif turn.state == "paused":
         _wake(connection, turn, message)
     else:
-        refused(connection, turn, problem("append_while_running"))  # RWS-APP-012
+        _end_active(connection, turn, problem("append_while_running"))  # RWS-APP-012
 
 
 def _wake(connection: Connection, turn: Turn, message: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ def _wake(connection: Connection, turn: Turn, message: Mapping[str, Any]) -> Non
     connection.do(Prepare(turn))
 
 
-def woken(connection: Connection, turn: Turn) -> bool:
+def pauses_again(connection: Connection, turn: Turn) -> bool:
     """After an append: true when calls are still open, so that the response waits on (RWS-APP-015)."""
     assert turn.prepared is not None
     if not turn.prepared.open_calls:
@@ -77,8 +77,8 @@ def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any]
     connection.enqueue(None, raw, size)
 
 
-def refused(connection: Connection, turn: Turn, why: Problem) -> None:
-    """A request for the active response breaks a rule, and ends it."""
+def _end_active(connection: Connection, turn: Turn, why: Problem) -> None:
+    """An append that breaks a rule ends the active response, begun or not."""
     if turn.created:
         fail(connection, turn, why)
     else:

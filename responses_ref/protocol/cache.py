@@ -70,6 +70,8 @@ class Prepared:
 
 @attrs.frozen
 class Entry:
+    """A node that can be named, and the lane that owns the name."""
+
     node: Node
     lane: str | None
 
@@ -79,7 +81,8 @@ class Cache:
     """The responses of one connection that can be named, each owned by the lane it ran on."""
 
     entries: dict[str, Entry] = attrs.Factory(dict)
-    known: WeakValueDictionary[str, Any] | None = None  # made when a response has ended: most just wait
+    # Items by id, while a context holds them. Made when a response has ended: most connections just wait.
+    known: WeakValueDictionary[str, Any] | None = None
 
     def get(self, response_id: str) -> Node | None:
         """The node with this id, or None: then only the store can know it."""

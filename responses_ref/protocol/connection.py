@@ -149,7 +149,7 @@ class Connection:
     def _settle(self) -> None:
         while turn := self.lanes.next_ready():
             self._start(turn)
-        lifetime.settle(self)
+        lifetime.close_if_done(self)
 
     def _start(self, turn: Turn) -> None:
         """Judge the fields, then the model, then the parent; the pipeline judges the rest (RWS-CRE-038)."""
@@ -214,7 +214,7 @@ class Connection:
         else:
             turn.input_tokens += result.input_tokens - result.cached_tokens
         turn.step("run")
-        if turn.kept and append.woken(self, turn):
+        if turn.kept and append.pauses_again(self, turn):
             return
         if turn.asked.warm_up:
             return self.finish(turn, Outcome())

@@ -80,20 +80,25 @@ WHOLE = {"function_call": "arguments", "custom_tool_call": "input"}  # a call ha
 
 @attrs.define
 class OpenPart:
+    """The part that deltas go to."""
+
     kind: PartShape
-    where: dict[str, Any]
+    where: dict[str, Any]  # what its events say of its place: ids and indexes
     template: Template
     texts: list[str] = attrs.Factory(list)
 
 
 @attrs.define
 class OpenItem:
+    """The output item that is being said."""
+
     kind: str
     id: str
     name: str
     call_id: str | None
+    # Its closed parts, by the field that numbers them.
     done: dict[str, list[Any]] = attrs.Factory(lambda: {"content_index": [], "summary_index": []})
-    whole: str = ""
+    whole: str = ""  # a call's arguments or input, once closed, or what a compaction holds
     part: OpenPart | None = None
 
 
@@ -104,9 +109,9 @@ class Emitter:
     response: Response
     ids: Ids
     stream_id: str | None
-    encrypted: bool
+    encrypted: bool  # whether reasoning carries its encrypted content
     state: str = "idle"
-    number: int = 0
+    number: int = 0  # the next sequence_number
     output_tokens: int = 0
     reasoning_tokens: int = 0
     item: OpenItem | None = None

@@ -30,7 +30,7 @@ def reached(connection: Connection, name: str) -> None:
         {"lifetime": _limit, "idle": _idle, "grace": _grace_is_over}[kind](connection)
 
 
-def settle(connection: Connection) -> None:
+def close_if_done(connection: Connection) -> None:
     """Close a connection whose time is over as soon as nothing runs on it."""
     if connection.state in REASONS and not connection.lanes.busy:
         if connection.state == "limited" and not connection.told_limit:  # RWS-LIM-002, RWS-LIM-009
