@@ -78,8 +78,10 @@ def tokens(text: str) -> Iterator[str]:
     return (match[0] for match in TOKEN.finditer(text))
 
 
-def _ids(seed: int | None, connection: int) -> Ids:
-    return RandomIds() if seed is None else SeededIds(seed, connection)
+def _ids(seed: int | None, connection: int, request: int) -> Ids:
+    if seed is None:
+        return RandomIds()
+    return SeededIds(seed, connection if request == 1 else f"{connection}.{request}")
 
 
 def build(options: Options, biller: Biller = no_biller, stateless: bool = False) -> accept.Server:

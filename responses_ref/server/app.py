@@ -62,7 +62,7 @@ class App:
         """The protocol of one connection."""
         settings = self.rooms.settings
         append = settings.append_for_all or self._asks_for_append(request)
-        return Connection(settings, self.rooms.ids(request.connection), append)
+        return Connection(settings, self.rooms.ids(request.connection, request.ordinal), append)
 
     def sink(self, socket: WebSocket) -> Sink:
         """Where its events go."""

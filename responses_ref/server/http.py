@@ -26,6 +26,7 @@ ALIASES = (RESPONSES, "/responses", "/openai/v1/responses", "/v1/codex/responses
 # Headers that are compared or computed with; in others, bytes beyond ASCII are nobody's business.
 ASCII_HEADERS = (b"host", b"connection", b"upgrade", b"authorization", b"content-type", b"sec-websocket-")
 DONE = {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
+REASONS = {status.value: status.phrase for status in HTTPStatus}  # a script may name others
 Pairs = Iterable[tuple[str, str]]
 
 
@@ -45,6 +46,7 @@ class Request:
     query: str
     headers: Headers
     connection: int  # its number on this server
+    ordinal: int  # the request's on that connection, from 1
     body: Callable[[], Awaitable[bytes]]
     tenant: int = 0
 
@@ -72,6 +74,7 @@ class Http:
     _wire: h11.Connection = attrs.field(init=False)
     _head: h11.Request | None = attrs.field(default=None, init=False)
     _body: bytes | None = attrs.field(default=None, init=False)
+    _count: int = attrs.field(default=0, init=False)  # of requests so far
     _waiting: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -87,6 +90,7 @@ class Http:
             event = await self._await_head(trio.current_time() + seconds)
             if isinstance(event, h11.Request):
                 self._head = event
+                self._count += 1
                 return self._request(event)
         self.over = True
         return None
@@ -112,6 +116,8 @@ class Http:
                 raise Refused(problem("bad_request", why=f"the header {key.decode()} is not ASCII"))
             name, text = key.decode("ascii"), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
+        if {"content-length", "transfer-encoding"} <= headers.keys():  # RFC 9112, 6.1: it may hide a second request
+            raise Refused(problem("bad_request", why="it says its length in two ways"))
         if head.http_version == b"1.0":
             headers.pop("upgrade", None)  # RFC 9110, 7.8
         target, method = head.target.decode("ascii"), head.method.decode("ascii")
@@ -120,7 +126,8 @@ class Http:
         path, _, query = target.partition("?")  # RWS-HS-007
         if method == "HEAD" and "upgrade" not in headers:
             method = "GET"
-        return Request(method, canonical(path), query, headers, self.link.number, self.body)
+        number, ordinal = self.link.number, self._count
+        return Request(method, canonical(path), query, headers, number, ordinal, self.body)
 
     async def body(self) -> bytes:
         """The request's body."""
@@ -172,7 +179,7 @@ class Http:
         self.final = self.final or unread or self.link.shell.draining.is_set()
         self._log_request()
         fields = [*headers, ("connection", "close")] if self.final else headers
-        reason = HTTPStatus(status).phrase.encode()
+        reason = REASONS.get(status, "").encode()
         pairs = [(name.encode(), value.encode("latin-1")) for name, value in fields]
         return self._wire.send(h11.Response(status_code=status, headers=pairs, reason=reason))
 

@@ -24,10 +24,13 @@ class RandomIds:
 
 @attrs.define
 class SeededIds:
-    """Ids from (seed, connection number, counter), and times from the response's number."""
+    """Ids from (seed, connection, counter), and times from the response's number.
+
+    ``connection`` is its number; a later HTTP request on it counts as one of its own: "2.3".
+    """
 
     seed: int
-    connection: int
+    connection: int | str
     counter: int = 0
 
     def new(self, prefix: str) -> str:

@@ -27,11 +27,12 @@ class HttpSink:
     """The events of the one response of an HTTP create, for either form of its answer.
 
     Of a JSON body only the first and the last event matter; a stream says them all,
-    and those that come before its head is out wait in ``early``.
+    and those that come before its head is out wait in ``early``; the model waits for it.
     """
 
     streams: bool
     started: trio.Event = attrs.Factory(trio.Event)
+    attached: trio.Event = attrs.Factory(trio.Event)
     ended: trio.Event = attrs.Factory(trio.Event)
     first: Event | None = None
     last: Event | None = None
@@ -57,9 +58,12 @@ class HttpSink:
     def attach(self, stream: EventStream) -> None:
         """From here on events go out as they come; those so far go first."""
         self.stream = stream
+        self.attached.set()
         stream.send(b"".join(map(_sse, self.early)))
 
     async def drained(self) -> None:
+        if self.streams:
+            await self.attached.wait()
         if self.stream is not None:
             await self.stream.drained()
 
@@ -86,7 +90,7 @@ async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
         raise Refused(problem("invalid_json", why="it is not UTF-8")) from None
     message = codec.decode(text)
     sink = HttpSink(message.get("stream") is True)
-    core = Connection(rooms.settings, rooms.ids(request.connection))
+    core = Connection(rooms.settings, rooms.ids(request.connection, request.ordinal))
     async with trio.open_nursery() as nursery:
         number = -request.connection  # the shared timer's key: no WebSocket has it
         session = Session(rooms, core, sink, nursery, number, request.tenant, respond.trace)

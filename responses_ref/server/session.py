@@ -77,7 +77,7 @@ class Rooms:
     pipeline: Pipeline
     store: ResponseStore
     timers: Timers
-    ids: Callable[[int], Ids]
+    ids: Callable[[int, int], Ids]  # of a connection's number and a request's on it
     draining: trio.Event
     biller: Biller = no_biller
 
@@ -169,13 +169,13 @@ class Session:
         """Hand over all that is due, against offsets from one start, so lateness never adds up."""
         start, index = trio.current_time(), 0
         while index < len(plan.parts):
+            await self.sink.drained()
             await self.rooms.timers.wheel.until(start + plan.offsets[index])  # a checkpoint in any case
             ready = due(plan, index, trio.current_time() - start)
             ready = min(max(ready, index + 1), index + BURST)
             batch = plan.parts[index:ready]
             index = ready
             self.feed(self.core.model, turn, batch)
-            await self.sink.drained()
         self._note_time(turn, plan, trio.current_time() - start)
 
     def _note_time(self, turn: Turn, plan: Plan, took: float) -> None:

@@ -176,6 +176,20 @@ async def test_a_broken_body_is_400_and_closed(kind: str, body: bytes) -> None:
 
 
 @KINDS
+async def test_a_length_said_in_two_ways_is_400_and_closed(kind: str) -> None:
+    """A proxy may have believed the other one: what follows could be a request that it never saw."""
+    async with serving() as shell:
+        client = await shell.connect(kind)
+        two = [("content-length", "5"), ("transfer-encoding", "chunked")]
+        await client.send(wire.request("POST", "/", two), b"0\r\n\r\n", wire.request("GET", "/hidden"))
+        answer = await client.answer()
+        assert answer is not None
+        assert (answer.status, answer.code) == (400, "bad_request")
+        assert await client.ended()
+        assert not shell.app.requests
+
+
+@KINDS
 async def test_a_body_nobody_reads_costs_the_connection_only_if_it_is_not_here(kind: str) -> None:
     async def app(request: Request, respond: Responder) -> None:
         await respond.json(404, b"{}")

@@ -1,0 +1,74 @@
+"""The HTTP side of the whole server over real sockets: answers as they are sent, and ids over requests."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import wire
+
+from responses_ref.model.streamer import profile
+from responses_ref.serving import Options, build
+
+
+@attrs.define
+class Peer:
+    """A client on one connection that is kept."""
+
+    client: wire.Client
+
+    async def post(self, **fields: Any) -> wire.Answer:
+        body = json.dumps({"model": "scripted", **fields}).encode()
+        return await self._answered(wire.request("POST", "/v1/responses", body=body))
+
+    async def get(self, target: str) -> wire.Answer:
+        return await self._answered(wire.request("GET", target))
+
+    async def _answered(self, request: bytes) -> wire.Answer:
+        await self.client.send(request)
+        answer = await self.client.answer()
+        assert answer is not None
+        return answer
+
+
+@asynccontextmanager
+async def peer(**options: Any) -> AsyncIterator[Peer]:
+    server = build(Options(speed=profile("instant"), **options))
+    with trio.fail_after(60):
+        async with server.running() as nursery:
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            await nursery.start(trio.serve_listeners, server.serve_stream, listeners)
+            async with await trio.open_tcp_stream(*listeners[0].socket.getsockname()[:2]) as stream:
+                yield Peer(wire.Client(stream))
+            await server.empty()
+
+
+@pytest.mark.parametrize("status", [400, 419, 499, 520, 599])
+async def test_a_script_rejects_with_any_status(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A status without a name of its own is a status too, and the connection is kept."""
+    with caplog.at_level(logging.ERROR):
+        async with peer() as client:
+            answer = await client.post(input=f"reject: {status} odd")
+            assert (answer.status, answer.code) == (status, "odd")
+            assert (await client.get("/healthz")).status == 200
+    assert not caplog.records
+
+
+async def test_with_a_seed_each_request_of_a_connection_has_ids_of_its_own() -> None:
+    """SDKs keep their connections: the second response must not take the place of the first."""
+    async with peer(seed=1) as client:
+        first = (await client.post(input="say: one")).json()
+        second = (await client.post(input="say: two", previous_response_id=first["id"])).json()
+        assert first["id"] != second["id"]
+        assert first["output"][0]["id"] != second["output"][0]["id"]
+        assert (await client.get(f"/v1/responses/{first['id']}")).json() == first
+        await client.client.open()  # and what the connection becomes at last does not begin again either
+        await client.client.send(wire.frame('{"type":"response.create","model":"m","input":"say: three"}'))
+        third = json.loads(await client.client.text())["response"]["id"]
+        assert third not in (first["id"], second["id"])
