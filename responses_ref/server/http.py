@@ -116,7 +116,7 @@ class Http:
                 raise Refused(problem("bad_request", why=f"the header {key.decode()} is not ASCII"))
             name, text = key.decode("ascii"), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
-        if {"content-length", "transfer-encoding"} <= headers.keys():  # RFC 9112, 6.1: it may hide a second request
+        if {"content-length", "transfer-encoding"} <= headers.keys():  # a second request may hide in it
             raise Refused(problem("bad_request", why="it says its length in two ways"))
         if head.http_version == b"1.0":
             headers.pop("upgrade", None)  # RFC 9110, 7.8
