@@ -58,7 +58,7 @@ class WebSocket:
     closed: Closed | None = attrs.field(default=None, init=False)
     on_drain: Callable[[], None] | None = attrs.field(default=None, init=False)
     nursery: trio.Nursery = attrs.field(init=False)
-    _wire: FrameProtocol = attrs.field(init=False)
+    _parser: FrameProtocol | None = attrs.field(default=None, init=False)  # made for the first bytes
     _parts: list[Any] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)  # bytes of the message so far
     _frames: int = attrs.field(default=0, init=False)
@@ -68,7 +68,6 @@ class WebSocket:
     _goodbye: _Goodbye | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._wire = FrameProtocol(client=False, extensions=[])
         self.number, self.trace = self.link.number, self.link.trace
 
     @property
@@ -133,7 +132,15 @@ class WebSocket:
         leave = partial(self.close_soon, GOING_AWAY, "server shutting down")
         self.nursery.start_soon(call, self.on_drain or leave)
 
+    @property
+    def _wire(self) -> FrameProtocol:
+        if self._parser is None:
+            self._parser = FrameProtocol(client=False, extensions=[])
+        return self._parser
+
     def _parse(self) -> Frame | None:
+        if self._parser is None:
+            return None
         try:
             return next(self._wire.received_frames(), None)
         except ParseFailed as broken:  # RWS-FRM-012
