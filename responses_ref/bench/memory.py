@@ -6,14 +6,17 @@ import socket
 import time
 from collections.abc import Mapping
 
+import attrs
+
 from .machine import allow_files, private_bytes
-from .report import Chart, Report, Row
+from .report import Chart, Report, Row, middle
 from .servers import OURS, PEERS, Server, missing, ours, peer, running
 from .wire import ask, connect, stream, upgrade
 
 WARM_UP = 20  # connections that make the server load and allocate what all share
 TOKENS = 20
-SPARE_FILES = 200
+SPARE_FILES, ROUNDS = 200, 5
+SETTLE_SECONDS = 0.2  # for the timers of handshakes, and the kernel's accounts
 NAIVE = "trio-websocket"
 
 
@@ -26,45 +29,74 @@ def opened(server: Server, count: int) -> list[socket.socket]:
     return sockets
 
 
-def measure(name: str, server: Server, count: int, report: Report) -> Row:
-    """Open the connections, have one short response on each, and look at the process in between."""
-    warm = opened(server, WARM_UP)
-    for sock in warm:
-        stream(sock, ask(TOKENS))
-    time.sleep(0.1)
-    base, cpu = private_bytes(server.process.pid), server.cpu()
-    sockets = opened(server, count)
-    time.sleep(0.2)  # timers of the handshakes, and the kernel's accounts
-    handshake = (server.cpu() - cpu) / count
-    idle = private_bytes(server.process.pid) - base
-    got = [stream(sock, ask(TOKENS)) for sock in sockets]
-    time.sleep(0.2)
-    active = private_bytes(server.process.pid) - base
-    report.check(got == [TOKENS] * count, f"memory, {name}: not every connection brought its deltas")
-    for sock in (*warm, *sockets):
-        sock.close()
+@attrs.define
+class Held:
+    """One server's open connections, and what it was like before them."""
+
+    server: Server
+    warm: list[socket.socket]
+    base: int
+    sockets: list[socket.socket] = attrs.Factory(list)
+    handshakes: list[float] = attrs.Factory(list)  # CPU seconds each, a figure a round
+
+    @classmethod
+    def warmed_up(cls, server: Server) -> Held:
+        warm = opened(server, WARM_UP)
+        for sock in warm:
+            stream(sock, ask(TOKENS))
+        time.sleep(SETTLE_SECONDS)
+        return cls(server, warm, private_bytes(server.process.pid))
+
+    def open(self, count: int) -> None:
+        """Open some more."""
+        before = self.server.cpu()
+        self.sockets += opened(self.server, count)
+        time.sleep(SETTLE_SECONDS)
+        self.handshakes.append((self.server.cpu() - before) / count)
+
+    def each(self) -> float:
+        """Bytes a connection beyond the base."""
+        return (private_bytes(self.server.process.pid) - self.base) / len(self.sockets)
+
+    def close(self) -> None:
+        for sock in (*self.warm, *self.sockets):
+            sock.close()
+
+
+def row(name: str, held: Held, report: Report) -> Row:
+    """Look at a server before and after each connection has had one short response."""
+    idle = held.each()
+    got = [stream(sock, ask(TOKENS)) for sock in held.sockets]
+    report.check(set(got) == {TOKENS}, f"memory, {name}: not every connection brought its deltas")
+    time.sleep(SETTLE_SECONDS)
+    active = held.each()
+    held.close()
     return {
         "server": name,
-        "base MB": base / 1e6,
-        "idle KB/connection": idle / 1024 / count,
-        "after a response": active / 1024 / count,
-        "handshake us": handshake * 1e6,
+        "base MB": held.base / 1e6,
+        "idle KB/connection": idle / 1024,
+        "after a response": active / 1024,
+        "handshake us": middle(held.handshakes) * 1e6,
     }
 
 
 def run(count: int) -> Report:
-    """Measure each server alone: one after the other, with so many connections."""
+    """Open so many connections to each server, in rounds that take turns."""
     report = Report("memory", missing=missing())
-    count = min(count, allow_files(count + SPARE_FILES) - SPARE_FILES)
+    names = [OURS, *(name for name in PEERS if name not in report.missing)]
+    room = allow_files((count + WARM_UP) * len(names) + SPARE_FILES) - SPARE_FILES
+    count = min(count, room // len(names) - WARM_UP) // ROUNDS * ROUNDS
     report.notes.append(
         f"{count} connections. Private memory of the process; the kernel's socket buffers are not in it."
         f" After a response: each connection has had one of {TOKENS} tokens, and ours still knows it."
-        " Handshake: user and system CPU of accepting and upgrading."
+        f" Handshake: user and system CPU of accepting and upgrading, median of {ROUNDS} rounds."
     )
-    rows = []
-    for name in (OURS, *(name for name in PEERS if name not in report.missing)):
-        with running({name: ours() if name == OURS else peer(name)}) as servers:
-            rows.append(measure(name, servers[name], count, report))
+    with running({name: ours() if name == OURS else peer(name) for name in names}) as servers:
+        held = {name: Held.warmed_up(server) for name, server in servers.items()}
+        for _ in range(ROUNDS):
+            for one in held.values():
+                one.open(count // ROUNDS)
+        rows = [row(name, one, report) for name, one in held.items()]
     report.tables["Connections"] = rows
     for column, unit in (("idle KB/connection", "KB"), ("handshake us", "us")):
         report.charts.append(Chart(column, unit, bars={row["server"]: row[column] for row in rows}))

@@ -102,7 +102,7 @@ async def with_websockets(listener: socket.socket) -> None:
         async for message in connection:
             await answer(message, connection.send)
 
-    async with library.serve(handle, sock=listener, compression=None):
+    async with library.serve(handle, sock=listener, compression=None, ping_interval=None):
         await asyncio.Event().wait()
 
 
@@ -174,9 +174,8 @@ async def with_uvicorn(listener: socket.socket) -> None:
         while (message := await receive())["type"] == "websocket.receive":
             await answer(message["text"], send_text)
 
-    config = library.Config(
-        app, ws="wsproto", lifespan="off", log_level="error", access_log=False, ws_per_message_deflate=False
-    )
+    options = {"lifespan": "off", "log_level": "error", "access_log": False, "ws_ping_interval": None}
+    config = library.Config(app, ws="wsproto", ws_per_message_deflate=False, **options)
     await library.Server(config).serve(sockets=[listener])
 
 
