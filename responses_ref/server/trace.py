@@ -2,15 +2,18 @@
 
 A file per connection: a first line with what the server claims, then every message,
 control frame, plain request and answer, in the order in which the server saw or
-queued them.  Keys never reach the file.
+queued them.  Keys never reach the file.  A file that cannot be written any more ends
+there, and its connection goes on.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,10 +22,12 @@ import trio
 
 from responses_ref.server.limits import ConfigError
 
+log = logging.getLogger("responses_ref")
 TRACE_VERSION = 1
 REDACTED = "[redacted]"
-SECRETS = re.compile(
-    r"(?im)(^(?:proxy-authorization|authorization|cookie|api-key|x-api-key): |insecure-api-key\.)[^\r\n]*"
+SECRETS = re.compile(  # header fields, a subprotocol, query parameters
+    r"(?im)(^[\w-]*(?:authorization|cookie|api-?key|token|secret)[\w-]*: |insecure-api-key\.)[^\r\n]*"
+    r"|([?&][^=&\s]*(?:key|token|secret|auth)[^=&\s]*=)[^&\s]*"
 )
 KINDS = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
 
@@ -50,14 +55,29 @@ class Trace:
     _start: float = attrs.field(factory=trio.current_time)
     _closer: str = attrs.field(default="", init=False)  # who said Close first
     _ended: bool = attrs.field(default=False, init=False)
+    _broken: bool = attrs.field(default=False, init=False)
 
     def line(self, direction: str, kind: str, **fields: Any) -> None:
         """Write one line; only deltas may wait in the buffer."""
         t = round(trio.current_time() - self._start, 6)
         entry = {"t": t, "conn": self.number, "dir": direction, "kind": kind, **fields}
-        self._file.write(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n")
-        if kind != "text" or ".delta" not in fields["text"]:
-            self._file.flush()
+        text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+        self._write(text, flush=kind != "text" or ".delta" not in fields["text"])
+
+    def _write(self, text: str, flush: bool = True) -> None:
+        try:
+            if not self._broken:
+                self._file.write(text)
+                if flush:
+                    self._file.flush()
+        except OSError as error:
+            self._broken = True
+            log.error("the trace of connection %d ends here: %s", self.number, error.strerror)
+
+    def _without_keys(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        return text
 
     def note(self, name: str, **fields: Any) -> None:
         """What no peer sees: work done, time spent, a bill."""
@@ -72,7 +92,7 @@ class Trace:
         """A whole message, or a control frame."""
         kind = KINDS[opcode]
         if kind == "text":
-            self.line(direction, kind, text=payload.decode())
+            self.line(direction, kind, text=self._without_keys(payload.decode()))
         elif kind == "close":
             self.close(direction, int.from_bytes(payload[:2], "big") or 1005, payload[2:].decode())
         else:
@@ -85,10 +105,9 @@ class Trace:
 
     def http(self, direction: str, head: bytes, body: bytes = b"") -> None:
         """A plain request or answer, without its keys."""
-        text = SECRETS.sub(r"\1" + REDACTED, head.decode("latin-1"))
-        for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
-        self.line(direction, "http", head=text, body=body.decode(errors="replace"))
+        text = SECRETS.sub(r"\1\2" + REDACTED, head.decode("latin-1"))
+        said = body.decode(errors="replace")
+        self.line(direction, "http", head=self._without_keys(text), body=self._without_keys(said))
 
     def eof(self, reset: bool = False, direction: str = "c2s") -> None:
         """The end of TCP, as far as this connection has seen it first."""
@@ -99,11 +118,12 @@ class Trace:
     def end(self) -> None:
         """Close the file."""
         self.eof(direction="s2c")
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
 
     def flush(self) -> None:
         """Hand what is buffered to the operating system."""
-        self._file.flush()
+        self._write("")
 
 
 @attrs.define(eq=False)
@@ -124,9 +144,13 @@ class TraceDir:
         except OSError as error:
             raise ConfigError(f"cannot write traces to {self.path}: {error.strerror}") from None
 
-    def open(self, number: int) -> Trace:
-        """Begin the trace of connection ``number``."""
-        file = (self.path / f"{number:06}.jsonl").open("w", encoding="utf-8", newline="\n")
+    def open(self, number: int) -> Trace | None:
+        """Begin the trace of connection ``number``; None if there can be no file for it."""
+        try:
+            file = (self.path / f"{number:06}.jsonl").open("w", encoding="utf-8", newline="\n")
+        except OSError as error:
+            log.error("no trace of connection %d: %s", number, error.strerror)
+            return None
         trace = self._open[number] = Trace(number, file, self.secrets)
         meta = {"kind": "meta", "trace_version": TRACE_VERSION, "conn": number, **self.meta}
         file.write(json.dumps(meta) + "\n")
@@ -134,7 +158,8 @@ class TraceDir:
 
     def end(self, number: int) -> None:
         """Finish a connection's trace."""
-        self._open.pop(number).end()
+        if (trace := self._open.pop(number, None)) is not None:
+            trace.end()
 
     async def run(self) -> None:
         """Flush all traces each second, for ever."""

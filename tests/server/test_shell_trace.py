@@ -130,11 +130,21 @@ async def test_no_key_is_written(tmp_path: Path) -> None:
             {"authorization": "Bearer sk-good", "cookie": "session=hidden"},
             {"authorization": "Bearer sk-hidden", "x_api_key": "hidden"},
             {"sec_websocket_protocol": "openai-insecure-api-key.sk-hidden, realtime"},
+            {"x_goog_api_key": "hidden", "x_auth_token": "hidden"},
         ):
             client = shell.memory()
-            await client.send(wire.upgrade("/v1/responses?key=sk-good", **fields))
+            await client.send(wire.upgrade("/v1/responses?key=sk-good&access_token=hidden&a=b", **fields))
             assert await client.answer() is not None
-    for number in (1, 2, 3):
+        client = await shell.memory().open(authorization="Bearer sk-good")
+        await client.send(wire.frame("my key is sk-good"))
+        await client.text()
+        body = b"my key is sk-good"
+        bearer = [("authorization", "Bearer sk-good")]
+        await client.send(wire.close())
+        other = shell.memory()
+        await other.send(wire.request("POST", "/v1/models", bearer, body))
+        assert await other.answer() is not None
+    for number in range(1, 7):
         text = json.dumps(lines(tmp_path, number))
         assert "[redacted]" in text
         assert "sk-" not in text
@@ -170,6 +180,32 @@ async def test_a_delta_that_nothing_follows_is_written_within_a_second(
         await client.text()
         await trio.sleep(1.1)
         assert lines(tmp_path)[-1]["text"] == '{"type":"x.delta"}'
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+async def test_a_file_that_cannot_be_written_ends_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The disk is full: connections go on, also those whose deltas still wait in a buffer."""
+
+    async def app(socket: WebSocket, request: Request) -> None:
+        socket.send(frame(b'{"type":"x.delta"}'))
+        await echo(socket, request)
+
+    (tmp_path / "000001.jsonl").symlink_to("/dev/full")
+    (tmp_path / "000002.jsonl").mkdir()  # and this one cannot even be opened
+    async with serving(FakeApp(app), traces=TraceDir(tmp_path)) as shell:
+        for _ in range(3):
+            client = await shell.memory().open()
+            await client.text()
+            await trio.sleep(1.1)  # beyond the next flush
+            await client.send(wire.frame("x"))
+            assert await client.text() == "x"
+    assert "text" in {entry["kind"] for entry in lines(tmp_path, 3)}
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "the trace of connection 1 ends here",
+        "no trace of connection 2",
+    ]
 
 
 def test_a_folder_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
