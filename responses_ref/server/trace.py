@@ -29,6 +29,7 @@ SECRETS = re.compile(  # header fields, a subprotocol, query parameters
     r"(?im)(^[\w-]*(?:authorization|cookie|api-?key|token|secret)[\w-]*: |insecure-api-key\.)[^\r\n]*"
     r"|([?&][^=&\s]*(?:key|token|secret|auth)[^=&\s]*=)[^&\s]*"
 )
+NOTHING = re.compile("(?!)")
 KINDS = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}
 
 
@@ -51,7 +52,7 @@ class Trace:
 
     number: int
     _file: TextIO
-    _secrets: tuple[str, ...] = ()
+    _secrets: re.Pattern[str] = NOTHING
     _start: float = attrs.field(factory=trio.current_time)
     _closer: str = attrs.field(default="", init=False)  # who said Close first
     _ended: bool = attrs.field(default=False, init=False)
@@ -62,9 +63,10 @@ class Trace:
         t = round(trio.current_time() - self._start, 6)
         entry = {"t": t, "conn": self.number, "dir": direction, "kind": kind, **fields}
         text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
-        self._write(text, flush=kind != "text" or ".delta" not in fields["text"])
+        self.write(text, flush=kind != "text" or ".delta" not in fields["text"])
 
-    def _write(self, text: str, flush: bool = True) -> None:
+    def write(self, text: str = "", flush: bool = True) -> None:
+        """Write to the file, and hand what is buffered to the operating system."""
         try:
             if not self._broken:
                 self._file.write(text)
@@ -73,11 +75,6 @@ class Trace:
         except OSError as error:
             self._broken = True
             log.error("the trace of connection %d ends here: %s", self.number, error.strerror)
-
-    def _without_keys(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
-        return text
 
     def note(self, name: str, **fields: Any) -> None:
         """What no peer sees: work done, time spent, a bill."""
@@ -92,7 +89,7 @@ class Trace:
         """A whole message, or a control frame."""
         kind = KINDS[opcode]
         if kind == "text":
-            self.line(direction, kind, text=self._without_keys(payload.decode()))
+            self.line(direction, kind, text=self._secrets.sub(REDACTED, payload.decode()))
         elif kind == "close":
             self.close(direction, int.from_bytes(payload[:2], "big") or 1005, payload[2:].decode())
         else:
@@ -105,9 +102,9 @@ class Trace:
 
     def http(self, direction: str, head: bytes, body: bytes = b"") -> None:
         """A plain request or answer, without its keys."""
-        text = SECRETS.sub(r"\1\2" + REDACTED, head.decode("latin-1"))
-        said = body.decode(errors="replace")
-        self.line(direction, "http", head=self._without_keys(text), body=self._without_keys(said))
+        text, said = head.decode("latin-1"), body.decode(errors="replace")
+        text = self._secrets.sub(REDACTED, SECRETS.sub(r"\1\2" + REDACTED, text))
+        self.line(direction, "http", head=text, body=self._secrets.sub(REDACTED, said))
 
     def eof(self, reset: bool = False, direction: str = "c2s") -> None:
         """The end of TCP, as far as this connection has seen it first."""
@@ -120,10 +117,6 @@ class Trace:
         self.eof(direction="s2c")
         with suppress(OSError):
             self._file.close()
-
-    def flush(self) -> None:
-        """Hand what is buffered to the operating system."""
-        self._write("")
 
 
 @attrs.define(eq=False)
@@ -151,7 +144,8 @@ class TraceDir:
         except OSError as error:
             log.error("no trace of connection %d: %s", number, error.strerror)
             return None
-        trace = self._open[number] = Trace(number, file, self.secrets)
+        secrets = re.compile("|".join(map(re.escape, self.secrets))) if self.secrets else NOTHING
+        trace = self._open[number] = Trace(number, file, secrets)
         meta = {"kind": "meta", "trace_version": TRACE_VERSION, "conn": number, **self.meta}
         file.write(json.dumps(meta) + "\n")
         return trace
@@ -166,4 +160,4 @@ class TraceDir:
         while True:
             await trio.sleep(1)
             for trace in self._open.values():
-                trace.flush()
+                trace.write()
