@@ -123,10 +123,12 @@ class Session:
     # --- Actions. ---
 
     def _run(self, turn: Turn, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        scope = self.scopes[turn.number] = trio.CancelScope()
+
         async def task() -> None:
-            with trio.CancelScope() as scope:
-                self.scopes[turn.number] = scope
-                await work(turn, *args)
+            with scope:
+                if not scope.cancel_called:  # it can be cancelled before it has begun
+                    await work(turn, *args)
             if self.scopes.get(turn.number) is scope:
                 del self.scopes[turn.number]
 

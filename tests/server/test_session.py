@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+import wire
 from trio.testing import MockClock, memory_stream_pair
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
@@ -166,3 +167,24 @@ async def test_nothing_is_left_behind(end: str, seconds: float, autojump_clock: 
         assert server.timers.deadlines._due
         await trio.sleep(seconds)
     assert not server.timers.deadlines._due
+
+
+async def test_a_create_and_a_close_in_one_write(autojump_clock: MockClock) -> None:
+    """The turn is cancelled before its task has begun: that is no crash, and the Close is answered."""
+    create = {"type": "response.create", "model": "scripted", "input": "say: unheard"}
+    for store in (True, False):
+        server = _build()
+        async with server.running() as nursery:
+            near, far = memory_stream_pair()
+            nursery.start_soon(server.serve_stream, far)
+            await near.send_all(wire.upgrade())
+            head = await near.receive_some()
+            assert head.startswith(b"HTTP/1.1 101 ")
+            text = json.dumps({**create, "store": store}).encode()
+            await near.send_all(wire.frame(text) + wire.close())
+            answer = b""
+            while data := await near.receive_some():
+                answer += data
+            assert answer.endswith(b"\x88\x02\x03\xe8")
+            await server.empty()
+        assert server.stats.crashed == 0
