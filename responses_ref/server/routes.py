@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,6 +16,7 @@ from responses_ref.protocol.cache import Node
 from responses_ref.protocol.connection import Connection
 from responses_ref.protocol.errors import Problem, Refused, problem
 from responses_ref.protocol.events import Event, Sendable
+from responses_ref.protocol.items import Item
 from responses_ref.protocol.states import TERMINAL
 
 from .http import RESPONSES, EventStream, Request, Responder, refuse
@@ -155,33 +158,38 @@ async def input_items(rooms: Rooms, request: Request, respond: Responder, respon
     """
     node = await _stored(rooms, request, response_id)
     query = parse_qs(request.query)
-    items = list(_context(node))
-    if query.get("order", ["desc"])[0] != "asc":
-        items.reverse()
-    after = query.get("after", [None])[0]
-    places = [place for place, item in enumerate(items) if item["id"] == after]
-    rest = items[places[0] + 1 :] if places else items
-    page = rest[: _limit(query.get("limit", ["20"])[0])]
+    newest = query.get("order", ["desc"])[0] != "asc"
+    after, limit = query.get("after", [""])[0], _limit(query.get("limit", ["20"])[0])
+    rest = _context(node, newest)
+    if after and not any(name == after for name, _ in rest):
+        rest = _context(node, newest)
+    rows = list(islice(rest, limit + 1))  # one more than is asked for: is there one?
+    page = [_listed(name, item) for name, item in rows[:limit]]
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else dict.fromkeys(ENDS)
-    await respond.json(200, {"object": "list", "data": page, **ends, "has_more": len(page) < len(rest)})
+    await respond.json(200, {"object": "list", "data": page, **ends, "has_more": len(rows) > limit})
 
 
 ENDS = ("first_id", "last_id")
 
 
 def _limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_PAGE:
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_PAGE:
         raise Refused(problem("invalid_value", param="limit", why=f"it must be from 1 to {MAX_PAGE}"))
     return int(text)
 
 
-def _context(node: Node) -> Iterator[dict[str, Any]]:
-    """The items before a response's output, oldest first; what came without id and status gets them here."""
-    for step in reversed(list(node.back())):
-        for place, item in enumerate(step.input if step is node else step.items):
-            status = {"status": "completed"} if hasattr(item, "status") else {}
-            identity = {"id": f"item_{step.response.id.removeprefix('resp_')}_{place}"}
-            yield {**identity, **status, **codec.wire(item)}
+def _context(node: Node, newest: bool) -> Iterator[tuple[str, Item]]:
+    """The items before a response's output, newest or oldest first; one that came without an id gets it."""
+    for step in node.back() if newest else reversed(list(node.back())):
+        items = list(enumerate(step.input if step is node else step.items))
+        for place, item in reversed(items) if newest else items:
+            yield item.id or f"item_{step.response.id.removeprefix('resp_')}_{place}", item
+
+
+def _listed(name: str, item: Item) -> dict[str, Any]:
+    """An item with its id and a status, where its type has one."""
+    status = {"status": "completed"} if hasattr(item, "status") else {}
+    return {"id": name, **status, **codec.wire(item)}
 
 
 async def models(rooms: Rooms, request: Request, respond: Responder) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -38,15 +40,20 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(**options: Any) -> AsyncIterator[Peer]:
+async def listening(**options: Any) -> AsyncIterator[tuple[str, int]]:
     server = build(Options(speed=profile("instant"), **options))
     with trio.fail_after(60):
         async with server.running() as nursery:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             await nursery.start(trio.serve_listeners, server.serve_stream, listeners)
-            async with await trio.open_tcp_stream(*listeners[0].socket.getsockname()[:2]) as stream:
-                yield Peer(wire.Client(stream))
+            yield listeners[0].socket.getsockname()[:2]
             await server.empty()
+
+
+@asynccontextmanager
+async def peer(**options: Any) -> AsyncIterator[Peer]:
+    async with listening(**options) as address, await trio.open_tcp_stream(*address) as stream:
+        yield Peer(wire.Client(stream))
 
 
 @pytest.mark.parametrize("status", [400, 419, 499, 520, 599])
@@ -72,3 +79,40 @@ async def test_with_a_seed_each_request_of_a_connection_has_ids_of_its_own() -> 
         await client.client.send(wire.frame('{"type":"response.create","model":"m","input":"say: three"}'))
         third = json.loads(await client.client.text())["response"]["id"]
         assert third not in (first["id"], second["id"])
+
+
+async def test_a_client_that_goes_at_once_is_no_crash(caplog: pytest.LogCaptureFixture) -> None:
+    """Its create has been read, and the work on it not begun, when the connection is gone."""
+    create = wire.frame('{"type":"response.create","model":"m","input":"say: a"}')
+    with caplog.at_level(logging.ERROR):
+        async with listening() as address:
+            for _ in range(30):
+                stream = await trio.open_tcp_stream(*address)
+                client = await wire.Client(stream).open()
+                await client.send(create)
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                await stream.aclose()
+    assert not caplog.records
+
+
+async def test_the_pages_of_the_input_items() -> None:
+    """In both directions, page after page, each item once, and no more on a page than may be."""
+    texts = [f"item {n}" for n in range(120)]
+    async with peer() as client:
+        first = (await client.post(input=[{"role": "user", "content": text} for text in texts])).json()
+        second = (await client.post(input="last", previous_response_id=first["id"])).json()
+        said = first["output"][0]["content"][0]["text"]
+        for order, wanted in (("asc", [*texts, said, "last"]), ("desc", ["last", said, *reversed(texts)])):
+            got: list[str] = []
+            after = ""
+            while True:
+                target = f"/v1/responses/{second['id']}/input_items?order={order}&limit=50{after}"
+                page = (await client.get(target)).json()
+                got += [item["content"][0]["text"] for item in page["data"]]
+                assert (page["first_id"], page["last_id"]) == (page["data"][0]["id"], page["data"][-1]["id"])
+                after = f"&after={page['last_id']}"
+                if not page["has_more"]:
+                    break
+            assert got == wanted
+        for limit in ("0", "101", "x", "-1", "000000001999"):
+            assert (await client.get(f"/v1/responses/{second['id']}/input_items?limit={limit}")).status == 400
