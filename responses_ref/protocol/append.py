@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from . import lifetime
 from .actions import CancelModel, Prepare, SetDeadline
 from .emitter import Emitter
 from .errors import Problem, problem
@@ -69,6 +70,8 @@ def pauses_again(connection: Connection, turn: Turn) -> bool:
 
 def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any], size: int) -> None:
     """After the end of a response, an append is the next user message, with its settings (RWS-APP-008)."""
+    if connection.state != "open":
+        return lifetime.refuse_new(connection, None)
     if last is None:
         nothing = connection.enqueue(None, message, size)
         connection.lanes.waiting.remove(nothing)

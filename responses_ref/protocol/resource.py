@@ -72,7 +72,7 @@ class Create:
 
     def fault(self) -> Problem | None:
         """The first rule on values, not types, that this create breaks."""
-        for check in (_fixed, _numbers, _words, _metadata, _tools, _tool_choice):
+        for check in (_fixed, _numbers, _words, _nested, _metadata, _tools, _tool_choice):
             if fault := check(self):
                 return fault
         return None
@@ -92,6 +92,12 @@ WORDS: dict[str, frozenset[str]] = {
     "service_tier": frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
     "prompt_cache_retention": frozenset({"in_memory", "24h"}),
 }
+NESTED: tuple[tuple[str, str, type, str], ...] = (
+    ("text", "verbosity", str, "a string"),
+    ("text", "format", dict, "an object"),
+    ("reasoning", "effort", str, "a string"),
+    ("reasoning", "summary", str, "a string"),
+)
 MAX_METADATA, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 MAX_IDENTIFIER = 128
 TOOL_CHOICES = frozenset({"none", "auto", "required"})
@@ -121,6 +127,14 @@ def _words(create: Create) -> Problem | None:
         value = getattr(create, name)
         if value is not None and value not in words:
             return problem("invalid_value", param=name, why=f"it must be one of {', '.join(sorted(words))}")
+    return None
+
+
+def _nested(create: Create) -> Problem | None:
+    for owner, name, kind, expected in NESTED:
+        value = getattr(create, owner).get(name)
+        if value is not None and not isinstance(value, kind):
+            return problem("invalid_type", param=f"{owner}.{name}", expected=expected)
     return None
 
 
@@ -185,8 +199,8 @@ def echo(create: Create) -> dict[str, Any]:
     fields = {name: getattr(create, name) for name in ECHOED}
     fields["metadata"] = dict(create.metadata)
     fields["reasoning"] = {"effort": None, "summary": None, **create.reasoning}
-    verbosity = create.text.get("verbosity") or "medium"  # never null: RWS-RES-005
-    fields["text"] = {"format": {"type": "text"}, **create.text, "verbosity": verbosity}
+    text = {name: value for name, value in create.text.items() if value is not None}  # RWS-RES-005
+    fields["text"] = {"format": {"type": "text"}, "verbosity": "medium", **text}
     fields["tools"] = [_tool(tool) for tool in create.tools]
     fields["service_tier"] = "default"  # the tier used, not the tier asked for: RWS-RES-020
     fields |= {name: value for name in ECHOED_IF_SENT if (value := getattr(create, name)) is not None}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from core_bench import Bench, Step, call, create, output, play
 
+from responses_ref.oracle import Oracle
 from responses_ref.protocol.batch import Finished
 
 START = "created in_progress"
@@ -98,3 +100,18 @@ def test_late_refusals_and_late_appends() -> None:
     bench.leave()
     assert bench.bills == [("resp_1", "cancelled")]
     assert bench.send(append(ONE)) == []
+
+
+def test_an_append_after_the_limit() -> None:
+    """The lifetime is over while another lane still runs: an append is refused like any new create."""
+    oracle = Oracle()
+    oracle.step({"do": "open", "conn": "a"})
+    oracle.connections["a"].append = True
+    for lane, text in (({"stream_id": "b"}, "pause: 3609\nsay: late"), ({}, "say: soon")):
+        event = {"type": "response.create", "model": "m", "input": text, **lane}
+        oracle.step({"do": "receive", "conn": "a", "text": json.dumps(event)})
+    oracle.step({"do": "advance", "to": 3600.0})
+    appended = json.dumps(append({"role": "user", "content": "say: more"}))
+    sent = oracle.step({"do": "receive", "conn": "a", "text": appended})
+    assert [json.loads(line["text"])["type"] for line in sent if line["out"] == "send"] == ["error"]
+    assert "websocket_connection_limit_reached" in sent[0]["text"]
