@@ -107,7 +107,8 @@ def test_an_append_after_the_limit() -> None:
     oracle = Oracle()
     oracle.step({"do": "open", "conn": "a"})
     oracle.connections["a"].append = True
-    for lane, text in (({"stream_id": "b"}, "pause: 3609\nsay: late"), ({}, "say: soon")):
+    oracle.step({"do": "advance", "to": 3590.0})
+    for lane, text in (({"stream_id": "b"}, "pause: 30\nsay: late"), ({}, "say: soon")):
         event = {"type": "response.create", "model": "m", "input": text, **lane}
         oracle.step({"do": "receive", "conn": "a", "text": json.dumps(event)})
     oracle.step({"do": "advance", "to": 3600.0})
