@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import __version__
@@ -15,25 +16,30 @@ from .protocol.settings import LANDED
 from .serving import Options, serve
 
 
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 10**9:
-        raise argparse.ArgumentTypeError("must be a number greater than 0")
-    return value
+def _number(
+    kind: type[int] | type[float], low: float, what: str, high: float = 10**9
+) -> Callable[[str], float]:
+    """A reader of numbers from ``low`` to ``high``; anything else is told what it must be."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"must be {what}")
+        return value
+
+    return read
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 10**9:
-        raise argparse.ArgumentTypeError("must be a whole number, 0 or more")
-    return value
-
-
-def _not_negative(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 10**9:
-        raise argparse.ArgumentTypeError("must be a number, 0 or more")
-    return value
+_positive = _number(float, math.ulp(0.0), "a number greater than 0")
+_not_negative = _number(float, 0, "a number, 0 or more")
+_count = _number(int, 0, "a whole number, 0 or more")
+_positive_int = _number(int, 1, "a whole number greater than 0")
+_turns = _number(int, 3, "from 3 to 500", 500)
+_port = _number(int, 0, "a port, from 0 to 65535", 65_535)
+_grid = _number(float, 1e-6, "a number of seconds up to 1", 1)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -54,12 +60,12 @@ def _profiles(text: str) -> frozenset[str]:
 def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add = commands.add_parser("serve", help="serve the protocol on one port").add_argument
     add("--host", default="127.0.0.1", help="an address; another than loopback needs --api-key-env")
-    add("--port", type=int, default=8765, help="0 takes a free one (default: %(default)s)")
+    add("--port", type=_port, default=8765, help="0 takes a free one (default: %(default)s)")
     add(
         "--speed", default="instant", help="gpu-65, cerebras-1000, cerebras-4000, instant, or tokens a second"
     )
     add("--ttft", type=_not_negative, metavar="SECONDS", help="time to the first token")
-    add("--grid", type=_positive, default=0.002, metavar="SECONDS", help="grid of the pacing timer")
+    add("--grid", type=_grid, default=0.002, metavar="SECONDS", help="grid of the pacing timer")
     add("--seed", type=_count, help="make every run byte-identical")
     add("--models", type=_names, default=(), metavar="NAME,...", help="serve these models only")
     add("--agent-turns", type=_count, default=1, help="tool rounds of the model without a script")
@@ -96,20 +102,6 @@ def _bench_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     axes("--bandwidth", type=_not_negative, metavar="N", help="bytes a second (default: 0, no limit)")
     axes("--classify-ns-per-byte", type=_not_negative, metavar="N", help="a slower safety check")
     axes("--rounds", type=_positive_int, metavar="N", help="of which the median counts (default: 1)")
-
-
-def _turns(text: str) -> int:
-    value = _count(text)
-    if not 3 <= value <= 500:
-        raise argparse.ArgumentTypeError("must be from 3 to 500")
-    return value
-
-
-def _positive_int(text: str) -> int:
-    value = _count(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be a whole number greater than 0")
-    return value
 
 
 def parser() -> argparse.ArgumentParser:
