@@ -126,9 +126,9 @@ def _script_in(item: Item) -> str | None:
 def _step(progress: Progress, item: Item) -> Progress:
     match item:
         case Message(role="user"):
-            return attrs.evolve(progress, rounds=0)
+            return attrs.evolve(progress, rounds=0) if progress.rounds else progress
         case Message(role="assistant"):
-            return attrs.evolve(progress, spoken=True)  # RWS-SIM-008
+            return progress if progress.spoken else attrs.evolve(progress, spoken=True)  # RWS-SIM-008
         case FunctionCallOutput() | CustomToolCallOutput():
             return Progress(progress.script, progress.outputs + 1, spoken=False, rounds=progress.rounds + 1)
     return progress

@@ -26,6 +26,8 @@ from responses_ref.protocol.resource import Create, Json
 
 LEAST_WORDS, MOST_WORDS = 12, 24
 INPUT_WORDS = 4
+MAX_ARGUMENTS = 200_000  # characters of one call's arguments
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 VERB_OF = {"function": "call", "custom": "custom"}
 
@@ -113,7 +115,13 @@ def _input(verb: str, tool: Json, random: Generator) -> str:
     """What a call of the model's own carries (RWS-SIM-021)."""
     if verb == "custom":
         return random.words(INPUT_WORDS)
-    return json.dumps(arguments(tool.get("parameters"), random), ensure_ascii=False, separators=(",", ":"))
+    made, size = list[str](), 0
+    for piece in ENCODER.iterencode(arguments(tool.get("parameters"), random)):
+        size += len(piece)
+        if size > MAX_ARGUMENTS:  # a schema of 1 MB could ask for gigabytes
+            return "{}"
+        made.append(piece)
+    return "".join(made)
 
 
 def _cut(said: list[Element], budget: int | None) -> list[Element]:

@@ -306,6 +306,20 @@ def test_seeds_differ_and_repeat():
     assert lengths == set(range(12, 25))
 
 
+def test_arguments_have_a_bound():
+    """A schema of 1 MB must not make gigabytes: 32 times 32 times what one `const` holds."""
+    for size, fits in ((100, True), (200, False), (1_000_000, False)):
+        inner = {"type": "array", "minItems": 32, "items": {"const": "x" * size}}
+        outer = {"type": "array", "minItems": 32, "items": inner}
+        schema = {"type": "object", "required": ["a"], "properties": {"a": outer}}
+        tools = ({"type": "function", "name": "f", "parameters": schema},)
+        text = "".join(
+            one.text for one in say(Progress(), Create("m", tools=tools), 1, 1) if isinstance(one, Piece)
+        )
+        assert (len(text) > 1024 * size) == fits
+        assert (text == "{}") != fits
+
+
 def test_arguments_are_compact_json_from_the_schema():
     tool = {"type": "function", "name": "f", "parameters": {"type": "object", "required": ["s", "é"]}}
     assert shown(said(HELLO, tools=(tool,)))[0] == 'function_call f arguments={"s":{},"é":{}}'
