@@ -101,9 +101,10 @@ def says_nothing_after_the_last_response(event: Event, memory: Event) -> Iterabl
 class TellsTheLimitAgainAtTheEnd(Middle):
     def event(self, event: Event) -> Iterable[Out]:
         if tells_the_limit(event):
-            self.memory["told"] = event
-        again = event["type"] in TERMINAL and self.memory.get("told")
-        return [event, again] if again else [event]
+            message = event["error"]["message"].replace("1 seconds", "now")
+            self.memory["again"] = {**event, "error": {**event["error"], "message": message}}
+        told = event["type"] in TERMINAL and "again" in self.memory
+        return [event, self.memory["again"]] if told else [event]
 
 
 # --- signs of life ----------------------------------------------------------------------------------
