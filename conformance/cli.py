@@ -61,6 +61,7 @@ def _mutants(parsers: Parsers) -> None:
     add = parsers.add_parser("mutants", help="prove that each clause catches its broken server").add_argument
     add("-k", dest="glob", metavar="GLOB", help="only mutants of such a clause, or with such a name")
     add("--full", action="store_true", help="run all cases against each, not only those that concern it")
+    add("--machine", action="store_true", help="instead: change recorded turns in every place, one at a time")
     add("--json", action="store_true")
 
 

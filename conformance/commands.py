@@ -253,6 +253,8 @@ def mutants(options: argparse.Namespace) -> int:
     """``mutants``: clause, mutant, caught by; 0 if each was caught by exactly its clause."""
     from conformance.mutants import run as trying
 
+    if options.machine:
+        return _by_machine(options)
     spec = load()
     wanted = trying.chosen(options.glob)
     if not wanted and options.glob:
@@ -271,6 +273,17 @@ def mutants(options: argparse.Namespace) -> int:
             f"{len(rows) - len(inexact)} exact, {len(inexact)} not, {len(missing)} clauses without a mutant"
         )
     return 1 if inexact or missing else 0
+
+
+def _by_machine(options: argparse.Namespace) -> int:
+    from conformance.mutants import machine
+
+    found = machine.score(load())
+    if options.json:
+        print(json.dumps({"schema_version": 1, **attrs.asdict(found)}, indent=1, ensure_ascii=False))
+    else:
+        print(found.told())
+    return 0 if found.good else 1
 
 
 def _mutant_line(row: Any) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conformance.invariants.base import Invariant, Says
+from conformance.invariants.base import EVERY_REQUEST, Invariant, Says
 from conformance.invariants.common import CREATED, s2c, whole
 from conformance.state import Event
 
@@ -32,6 +32,28 @@ class IntegerStatus(Invariant):
             return None
         number = whole(status)
         return (number is not None and 400 <= number <= 599) or f"the status is {status!r}"
+
+
+class TheSameErrorTwice(Invariant):
+    """An error that nothing can have brought about but what the error before it has answered already."""
+
+    clause = "RWS-ERR-001"
+    on = (EVERY_REQUEST, "error")
+    kind = "order"
+    transports = ("ws",)
+    good = ">text x\n" + _GOOD
+    bad = ">text x\n" + _GOOD + _GOOD
+
+    def see(self, event: Event) -> Says:
+        notes = self.memory(event.conn)
+        if event.dir == "c2s" or event.body is None or "sequence_number" in event.body:
+            notes.clear()
+            return None
+        if event.get("error", "code") == "websocket_connection_limit_reached":
+            return None  # it comes by itself, and refuses nothing
+        waiting = event.conn.faulty or any(lane.pending for lane in event.conn.lanes.values())
+        before, notes["last"] = notes.get("last"), event.body
+        return bool(waiting) or before != event.body or "the same error once more, and nothing in between"
 
 
 class NoStatusCode(Invariant):

@@ -28,24 +28,33 @@ NOBODY: Final = "resp_of_nobody"
 
 
 class Watching(Middle):
-    """Knows the responses that have ended on the connection: their ids, newest last, and their status."""
+    """Knows the responses that have ended on the connection: their ids, newest last, and their status.
+
+    A create that is sent on with another parent is answered with the one that it named.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.ended: dict[str, str] = {}
         self.failed: list[str] = []
+        self.instead: dict[str | None, str] = {}
 
     def event(self, event: Json) -> Iterable[Out]:
+        resource: Json = event.get("response") or {}
         if event["type"] in ENDS:
-            resource = event["response"]
             self.ended[resource["id"]] = resource["status"]
             if resource["status"] == "failed":
                 self.failed.append(resource["id"])
+        parent = resource.get("previous_response_id")
+        if resource and parent in self.instead:
+            event = {**event, "response": {**resource, "previous_response_id": self.instead[parent]}}
         return [event]
 
     def request(self, message: Any) -> Iterable[Out]:
         if is_create(message):
-            message["previous_response_id"] = self.parent(message, message.get("previous_response_id"))
+            named = message.get("previous_response_id")
+            parent = message["previous_response_id"] = self.parent(message, named)
+            self.instead = {} if named is None or parent == named else {parent: named}
         return [message]
 
     def parent(self, message: Json, named: str | None) -> str | None:
@@ -98,6 +107,9 @@ class OnlyTheLastTurn(Watching):
                 warm = {**message, "generate": False, "input": self.turns[parent]}
                 message = {**warm, "generate": True, "input": [*warm["input"], *self.asked]}
                 message["previous_response_id"] = None
+                self.instead = {None: str(parent)}
+            else:
+                self.instead = {}
         return [message]
 
 
