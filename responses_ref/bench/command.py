@@ -32,7 +32,7 @@ BENCHES: dict[str, Bench] = {
     "stream": lambda quick: stream.run(stream.QUICK if quick else stream.FULL),
     "fairness": lambda quick: fairness.fairness(1 if quick else 5),
     "isolation": lambda quick: fairness.isolation(1 if quick else 3, 1 if quick else 5),
-    "memory": lambda quick: memory.run(100 if quick else 1_000),
+    "memory": lambda quick: memory.run(200 if quick else 1_000),
     "instructions": lambda quick: instructions.run(),
 }
 ALL = "all"

@@ -11,21 +11,26 @@ import attrs
 from .machine import allow_files, private_bytes
 from .report import Chart, Report, Row, middle
 from .servers import OURS, PEERS, Server, missing, ours, peer, running
-from .wire import ask, connect, stream, upgrade
+from .wire import UPGRADE, ask, connect, stream, upgraded
 
 WARM_UP = 20  # connections that make the server load and allocate what all share
 TOKENS = 20
 SPARE_FILES, ROUNDS = 200, 5
+TOGETHER = 20
 SETTLE_SECONDS = 0.2  # for the timers of handshakes, and the kernel's accounts
 NAIVE = "trio-websocket"
 
 
-def opened(server: Server, count: int) -> list[socket.socket]:
+def opened(server: Server, count: int, at_once: int = 1) -> list[socket.socket]:
+    """Connect and upgrade, so many clients at the same time."""
     sockets = []
-    for _ in range(count):
-        sock = connect(server.port)
-        upgrade(sock)
-        sockets.append(sock)
+    for _ in range(0, count, at_once):
+        clients = [connect(server.port) for _ in range(at_once)]
+        for client in clients:
+            client.sendall(UPGRADE)
+        for client in clients:
+            upgraded(client)
+        sockets += clients
     return sockets
 
 
@@ -37,7 +42,7 @@ class Held:
     warm: list[socket.socket]
     base: int
     sockets: list[socket.socket] = attrs.Factory(list)
-    handshakes: list[float] = attrs.Factory(list)  # CPU seconds each, a figure a round
+    handshakes: dict[int, list[float]] = attrs.Factory(dict)  # CPU seconds each, by how many came at once
 
     @classmethod
     def warmed_up(cls, server: Server) -> Held:
@@ -47,12 +52,12 @@ class Held:
         time.sleep(SETTLE_SECONDS)
         return cls(server, warm, private_bytes(server.process.pid))
 
-    def open(self, count: int) -> None:
+    def open(self, count: int, at_once: int) -> None:
         """Open some more."""
         before = self.server.cpu()
-        self.sockets += opened(self.server, count)
+        self.sockets += opened(self.server, count, at_once)
         time.sleep(SETTLE_SECONDS)
-        self.handshakes.append((self.server.cpu() - before) / count)
+        self.handshakes.setdefault(at_once, []).append((self.server.cpu() - before) / count)
 
     def each(self) -> float:
         """Bytes a connection beyond the base."""
@@ -76,7 +81,8 @@ def row(name: str, held: Held, report: Report) -> Row:
         "base MB": held.base / 1e6,
         "idle KB/connection": idle / 1024,
         "after a response": active / 1024,
-        "handshake us": middle(held.handshakes) * 1e6,
+        "handshake us": middle(held.handshakes[TOGETHER]) * 1e6,
+        "one by one us": middle(held.handshakes[1]) * 1e6,
     }
 
 
@@ -85,17 +91,19 @@ def run(count: int) -> Report:
     report = Report("memory", missing=missing())
     names = [OURS, *(name for name in PEERS if name not in report.missing)]
     room = allow_files((count + WARM_UP) * len(names) + SPARE_FILES) - SPARE_FILES
-    count = min(count, room // len(names) - WARM_UP) // ROUNDS * ROUNDS
+    share = min(count, room // len(names) - WARM_UP) // (ROUNDS * TOGETHER) * TOGETHER - TOGETHER
     report.notes.append(
-        f"{count} connections. Private memory of the process; the kernel's socket buffers are not in it."
-        f" After a response: each connection has had one of {TOKENS} tokens, and ours still knows it."
-        f" Handshake: user and system CPU of accepting and upgrading, median of {ROUNDS} rounds."
+        f"{ROUNDS * (share + TOGETHER)} connections. Private memory of the process; the kernel's socket"
+        f" buffers are not in it. After a response: each connection has had one of {TOKENS} tokens, and ours"
+        f" still knows it. Handshake: user and system CPU of accepting and upgrading, {TOGETHER} clients at"
+        f" once, as when they all come back after a fault, and one by one; medians of {ROUNDS} rounds."
     )
     with running({name: ours() if name == OURS else peer(name) for name in names}) as servers:
         held = {name: Held.warmed_up(server) for name, server in servers.items()}
         for _ in range(ROUNDS):
             for one in held.values():
-                one.open(count // ROUNDS)
+                one.open(share, TOGETHER)
+                one.open(TOGETHER, 1)
         rows = [row(name, one, report) for name, one in held.items()]
     report.tables["Connections"] = rows
     for column, unit in (("idle KB/connection", "KB"), ("handshake us", "us")):

@@ -31,9 +31,8 @@ def connect(port: int) -> socket.socket:
     return sock
 
 
-def upgrade(sock: socket.socket) -> None:
-    """The opening handshake. The servers here say nothing before they are asked."""
-    sock.sendall(UPGRADE)
+def upgraded(sock: socket.socket) -> None:
+    """Wait for the answer to UPGRADE. The servers here say nothing more before they are asked."""
     head = b""
     while b"\r\n\r\n" not in head:
         head += _some(sock)
@@ -116,7 +115,8 @@ class WebSocket:
     @classmethod
     def open(cls, port: int) -> WebSocket:
         sock = connect(port)
-        upgrade(sock)
+        sock.sendall(UPGRADE)
+        upgraded(sock)
         return cls(sock)
 
     def send(self, message: Mapping[str, Any]) -> None:

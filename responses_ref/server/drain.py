@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from functools import partial
 
 import trio
 
+from responses_ref.server import door
 from responses_ref.server.accept import Listeners, Server
 
 MARGIN_SECONDS = 2.0  # behind the grace time, for the last Close frames
@@ -20,8 +20,7 @@ async def serve(server: Server, listeners: Listeners, signals: AsyncIterator[int
     """
     async with server.running() as handlers:
         async with trio.open_nursery() as accepting:
-            accept = partial(trio.serve_listeners, server.serve_stream, listeners)
-            accepting.start_soon(partial(accept, handler_nursery=handlers))
+            accepting.start_soon(door.serve, listeners, server.serve_stream, handlers)
             await anext(signals)
             accepting.cancel_scope.cancel()
         for listener in listeners:

@@ -111,7 +111,8 @@ class Http:
         if head.http_version not in (b"1.0", b"1.1"):
             raise Refused(problem("bad_request", why="its version is not spoken here"))
         headers = Headers()
-        for key, value in head.headers:
+        for raw, value in head.headers.raw_items():
+            key = raw.lower()
             if not value.isascii() and key.startswith(ASCII_HEADERS):
                 raise Refused(problem("bad_request", why=f"the header {key.decode()} is not ASCII"))
             name, text = key.decode("ascii"), value.decode("latin-1")
@@ -185,8 +186,8 @@ class Http:
 
     def switch(self, headers: Pairs) -> WebSocket:
         """Say 101 and leave HTTP; what has come behind the request are frames already."""
-        lines = ["HTTP/1.1 101 Switching Protocols", *(f"{name}: {value}" for name, value in headers)]
-        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
+        head = f"HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n".encode("latin-1")
         self._log_request()
         self.log_answer(head)
         self.link.send(head)
