@@ -76,7 +76,8 @@ def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any]
         nothing = connection.enqueue(None, message, size)
         connection.lanes.waiting.remove(nothing)
         return connection.refuse_turn(nothing, problem("append_without_response"))
-    raw = {**last.raw, "input": message.get("input"), "previous_response_id": last.live.response.id}
+    parent = last.live.response.id
+    raw = {**last.raw, "input": message.get("input"), "previous_response_id": parent, "generate": None}
     connection.enqueue(None, raw, size)
 
 
@@ -97,7 +98,8 @@ def fail(connection: Connection, turn: Turn, why: Problem) -> None:
 
 def failed_at_once(connection: Connection, turn: Turn, why: Problem) -> None:
     """The two events of a response that is refused (RWS-APP-013, RWS-APP-019)."""
-    create = turn.create or Create(str(turn.raw.get("model") or "unknown"))
+    model = turn.raw.get("model")
+    create = turn.create or Create(model if isinstance(model, str) else "unknown")
     response = Response(connection.ids.new("resp"), connection.ids.timestamp(turn.number), echo(create))
     turn.emitter = Emitter(response, connection.ids, turn.lane.name, False)
     turn.live.lifecycle("created")

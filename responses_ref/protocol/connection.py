@@ -254,7 +254,8 @@ class Connection:
     def _finished(self, turn: Turn, last: Failed | Finished) -> None:
         if isinstance(last, Failed):
             return self.finish(turn, Outcome("failed", None, last.code, last.message, last.announced))
-        if self.append and last.reason is None and turn.open_calls:
+        pauses = self.append and turn.lane.name is None  # an append names no lane
+        if pauses and last.reason is None and turn.open_calls:
             return append.pause(self, turn)
         self.finish(turn, Outcome("incomplete" if last.reason else "completed", last.reason))
 

@@ -58,6 +58,12 @@ APPENDS: list[tuple[str, list[Step], str]] = [
     ("after the end: the next turn",
      [create(), Bench.finish, append({"role": "user", "content": "x"}), Bench.finish],
      f"{START} {SAID} completed {START} {SAID} completed"),
+    ("after a warm-up: a turn that generates",
+     [create(generate=False), append({"role": "user", "content": "x"}), Bench.finish],
+     f"created completed {START} {SAID} completed"),
+    ("on a named lane nothing pauses", [create(stream_id="a"), calls, create(stream_id="a")],
+     "a: created a: in_progress a: +function_call a: '{}' a: ='{}' a: -function_call a: completed"
+     " a: created a: in_progress"),
     ("with nothing before", [append(ONE)], f"{FAILED} append_without_response"),
     ("a create supersedes a pause", [create(), calls, create()], f"{PAUSED} incomplete superseded {START}"),
     ("a refused create fails at once", [create(model=None)], f"{FAILED} missing_required_parameter"),
@@ -72,6 +78,14 @@ def test_an_append(steps: list[Step], sent: str) -> None:
     """One response over all pauses, numbered on."""
     bench = Bench(append=True)
     assert play(bench, steps) == sent
+
+
+@pytest.mark.parametrize("model", [{"a": None}, ["m", True], 5, None])
+def test_a_model_that_is_no_name_is_not_repeated(model: Any) -> None:
+    """What cannot be said as it came is not said in the server's own language either."""
+    bench = Bench(append=True)
+    play(bench, [create(model=model)])
+    assert [event["response"]["model"] for event in bench.events] == ["unknown", "unknown"]
 
 
 @pytest.mark.parametrize("bad", [append(output("none")), append(ONE)])
