@@ -178,7 +178,8 @@ _ITEMS = {cls.type: cls for cls in items.ITEMS}
 
 
 def _type_of(raw: Any, default: str | None) -> str:
-    kind = _fields(raw).get("type", default)
+    sent = _fields(raw).get("type")
+    kind = default if sent is None else sent
     if kind is None:
         raise KeyError("type")  # as cattrs does for a missing field
     if not isinstance(kind, str):

@@ -20,8 +20,8 @@ class Create:
     """A validated create. ``input`` is still raw: the pipeline validates items, in slices.
 
     A field that is absent, or null where that means absent, holds its default.
-    ``stream`` and ``stream_options`` are not here: they change nothing
-    (RWS-CRE-006, RWS-CRE-007, RWS-CRE-015); nor is what nobody knows (RWS-CRE-016).
+    ``stream`` and ``stream_options`` change nothing (RWS-CRE-006, RWS-CRE-007,
+    RWS-CRE-015); what nobody knows is not here (RWS-CRE-016).
     """
 
     model: str
@@ -55,6 +55,8 @@ class Create:
     prompt: Json | None = None
     safety_identifier: str | None = None
     user: str | None = None
+    stream: bool = True
+    stream_options: Json | None = None
 
     @property
     def parent_id(self) -> str | None:
@@ -108,6 +110,8 @@ def _fixed(create: Create) -> Problem | None:
         return problem("unsupported_parameter", param="background", why="cannot be true here")
     if create.previous_response_id is not None and create.conversation is not None:  # RWS-CRE-012
         return problem("mutually_exclusive_parameters")
+    if create.conversation is not None and (not create.conversation or create.conversation[:5] == "resp_"):
+        return problem("invalid_value", param="conversation", why="it must be the id of a conversation")
     if len(create.safety_identifier or "") > MAX_IDENTIFIER:
         why = f"it is longer than {MAX_IDENTIFIER} characters"
         return problem("invalid_value", param="safety_identifier", why=why)

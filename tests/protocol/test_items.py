@@ -25,6 +25,11 @@ CARRIED: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
         {"type": "message", "role": "user", "content": [TEXT]},
     ),
     (
+        "a type that is null, as objects of the SDK have it",
+        {"type": None, "role": "user", "content": "hi"},
+        {"type": "message", "role": "user", "content": [TEXT]},
+    ),
+    (
         "a string of the assistant's",
         {"role": "assistant", "content": "hi"},
         {"type": "message", "role": "assistant", "content": [SAID]},
