@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 
@@ -54,9 +55,15 @@ def _names(reports: list[Report]) -> list[str]:
     return names
 
 
+def _sentence(text: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _group(verdicts: tuple[str, ...], clauses: list[Clause]) -> str:
     cells = "".join(f'<td><span class="v v-{verdict}">{verdict}</span></td>' for verdict in verdicts)
-    lines = "".join(f'<li><span class="id">{one["id"]}</span> {escape(one["text"])}</li>' for one in clauses)
+    lines = "".join(
+        f'<li><span class="id">{one["id"]}</span> {_sentence(one["text"])}</li>' for one in clauses
+    )
     title = clauses[0]["id"] if len(clauses) == 1 else f"{len(clauses)} clauses"
     opened = " open" if len(clauses) <= 3 else ""
     head = f"<details{opened}><summary>{title}</summary><ul>{lines}</ul></details>"

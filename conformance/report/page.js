@@ -34,13 +34,24 @@ function short(body, text) {
   const shown = [];
   if (body.stream_id !== undefined) shown.push("lane " + body.stream_id);
   if (body.sequence_number !== undefined) shown.push("#" + body.sequence_number);
-  if (body.response && body.response.id) shown.push(body.response.id + " " + (body.response.status || ""));
+  if (body.response && body.response.id) shown.push(brief(body.response.id) + " " + (body.response.status || ""));
   if (body.item && body.item.type) shown.push(body.item.type);
   if (body.delta !== undefined) shown.push(JSON.stringify(body.delta));
   if (body.error) shown.push(body.error.code + ": " + body.error.message);
   if (typeof body.input === "string") shown.push(JSON.stringify(body.input));
-  if (body.previous_response_id) shown.push("after " + body.previous_response_id);
+  if (Array.isArray(body.input)) shown.push(body.input.map(itemName).join(", "));
+  if (body.previous_response_id) shown.push("after " + brief(body.previous_response_id));
   return shown.join(" · ").slice(0, 160);
+}
+
+// Enough of an id to tell it from others; the whole is in the message.
+function brief(id) {
+  return String(id).length > 16 ? String(id).slice(0, 14) + "…" : String(id);
+}
+
+function itemName(item) {
+  if (!item || typeof item !== "object") return JSON.stringify(item);
+  return item.type && item.type !== "message" ? item.type : item.role + " message";
 }
 
 function pretty(record) {
@@ -113,9 +124,22 @@ function details(clause) {
     const found = data.traces[one.case];
     more.append(make("h3", {}, `${one.case} ${one.place}`));
     if (one.detail && one.detail !== clause.reason) more.append(make("p", { class: "reason" }, one.detail));
-    if (found) more.append(drawTrace(found.records, one.record, found.dropped));
+    if (!found) continue;
+    const trace = drawTrace(found.records, one.record, found.dropped);
+    const marked = trace.querySelector(".marked");
+    if (marked) more.append(jump(marked));
+    more.append(trace);
   }
   return more;
+}
+
+function jump(marked) {
+  const button = make("button", { class: "jump", type: "button" }, "show the message in question");
+  button.addEventListener("click", () => {
+    marked.querySelector("details").open = true;
+    marked.scrollIntoView({ block: "center" });
+  });
+  return button;
 }
 
 function clauseRow(clause) {

@@ -11,7 +11,8 @@ from test_report import made, page
 from conformance.report import html
 from conformance.report.matrix import matrix_page
 
-WIDTHS = {"phone": 360, "desktop": 1280}
+WIDTHS = {"phone": 390, "desktop": 1280}
+HEIGHT = 900
 # The contrast of the text against the page, as WCAG counts it; 4.5 is what it asks for.
 CONTRAST = """(() => {
   const light = (color) => {
@@ -61,7 +62,7 @@ async def no_sideways_scrolling(found: Page) -> None:
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 async def test_a_report(width: int, dark: bool, report: Path, tmp_path: Path) -> None:
     async with browser(tmp_path / "profile") as found:
-        await found.open(report, width=width, dark=dark)
+        await found.open(report, width=width, height=HEIGHT, dark=dark)
         clauses = len(made()[0]["clauses"])
         assert await found.run("document.querySelectorAll('.clause').length") == clauses
         first = await found.run("document.querySelector('.clause .v').textContent")
@@ -82,8 +83,10 @@ async def a_click_draws_the_trace(found: Page) -> None:
     assert await found.run(f"{inside}.querySelectorAll('.rec.s2c').length") > 2
     assert await found.run(f"{inside}.querySelectorAll('.trace .marked').length") > 0
     assert "2 after 0" in await found.run(f"{inside}.textContent")
-    await found.run(f"{inside}.querySelector('.rec.marked summary').click()")
+    await found.run(f"{inside}.querySelector('.jump').click()")
     await found.run("new Promise(requestAnimationFrame)")
+    top = await found.run(f"{inside}.querySelector('.rec.marked').getBoundingClientRect().top")
+    assert 0 <= top < HEIGHT
     assert '"sequence_number": 2' in await found.run(f"{inside}.querySelector('.rec.marked pre').textContent")
 
 
@@ -120,6 +123,8 @@ async def test_a_matrix_and_a_trace(width: int, matrix: Path, trace: Path, tmp_p
     async with browser(tmp_path / "profile") as found:
         await found.open(matrix, width=width)
         assert await found.run("document.querySelectorAll('thead th').length") == 3
+        assert await found.run("document.querySelector('tbody th').clientWidth") > 200
+        assert await found.run("document.querySelectorAll('tbody code').length") > 10
         await no_sideways_scrolling(found)
         await found.open(trace, width=width)
         assert await found.run("document.querySelectorAll('.rec').length") > 8
