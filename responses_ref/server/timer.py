@@ -77,7 +77,7 @@ class Wheel:
         self._slots.pop(slot).unpark_all()
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Due:
     at: float
     callback: Callback
