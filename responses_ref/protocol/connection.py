@@ -296,7 +296,7 @@ class Connection:
         self.cache.ended(turn.lane.name, node)
         self._remember(node.response, turn)
         self.touched = self.now
-        if turn.lane.name is None:
+        if self.append and turn.lane.name is None:  # else nothing of the request and its plan is needed
             self.last = turn
         self.do(SetDeadline(f"heartbeat {turn.number}", None))
         self.do(Bill(node.response))
