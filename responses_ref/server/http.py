@@ -86,7 +86,8 @@ class Http:
         if self._head is not None and not self.final and self._wire.states == DONE:
             self._wire.start_next_cycle()
             seconds, self._head, self._body = self.link.shell.limits.keepalive_seconds, None, None
-        if not self.final and self._head is None:
+        leaving = self.link.shell.draining.is_set() and not self.rest()
+        if not self.final and self._head is None and not leaving:
             event = await self._await_head(trio.current_time() + seconds)
             if isinstance(event, h11.Request):
                 self._head = event

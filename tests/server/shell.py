@@ -108,7 +108,11 @@ def tasks() -> int:
 
 @asynccontextmanager
 async def serving(
-    app: FakeApp | None = None, limits: Limits = PATIENT, seconds: float = 60, **options: Any
+    app: FakeApp | None = None,
+    limits: Limits = PATIENT,
+    seconds: float = 60,
+    crashes: int = 0,
+    **options: Any,
 ) -> AsyncIterator[Harness]:
     """Run a server on a real port and check that every connection leaves nothing behind."""
     app = app or FakeApp()
@@ -130,3 +134,4 @@ async def serving(
             await trio.testing.wait_all_tasks_blocked()
             assert (tasks(), open_files()) == before
             assert not server._peers
+            assert server.stats.crashed == crashes

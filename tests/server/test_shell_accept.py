@@ -356,7 +356,7 @@ async def test_a_crash_leaves_twenty_others_streaming(
         "in a deadline": crash_in_a_deadline(servers),
     }
     app = FakeApp(stream_for_ever)
-    async with serving(app) as shell:
+    async with serving(app, crashes=1) as shell:
         servers.append(shell.server)
         others = [await (await shell.connect(kind)).open() for _ in range(20)]
         app.on_websocket = crash[how]  # type: ignore[assignment]
@@ -386,7 +386,7 @@ async def test_a_crash_while_the_peer_reads_nothing_ends_too(caplog: pytest.LogC
         socket.send(frame(b"x" * 10_000_000))
         raise Boom
 
-    async with serving(FakeApp(app), QUICK) as shell:
+    async with serving(FakeApp(app), QUICK, crashes=1) as shell:
         await (await shell.tcp(receive_buffer=4_096)).open()
         with trio.fail_after(10):
             await shell.server.empty()
@@ -405,7 +405,7 @@ async def test_a_crash_of_a_plain_request_is_a_500_without_details(
                 raise Boom
         raise Boom
 
-    async with serving(FakeApp(on_http=app)) as shell:
+    async with serving(FakeApp(on_http=app), crashes=2) as shell:
         client = await shell.connect(kind)
         for path in ("/plain", "/group"):  # the connection goes on: the framing is not hurt
             await client.send(wire.request("POST", path, body=b"secret"))

@@ -15,12 +15,13 @@ import attrs
 import pytest
 import trio
 import wire
-from shell import QUICK, FakeApp
+from shell import FakeApp
 
 from responses_ref.server import drain
 from responses_ref.server.accept import Server, open_listeners
 from responses_ref.server.framing import frame
 from responses_ref.server.http import Request, Responder
+from responses_ref.server.limits import Limits
 from responses_ref.server.websocket import WebSocket
 
 DELTAS = 40
@@ -55,6 +56,8 @@ async def busy_on_request(socket: WebSocket, request: Request) -> None:
 
 
 async def slow_answer(request: Request, respond: Responder) -> None:
+    if request.path == "/late":
+        await trio.sleep(0.3)
     async with respond.stream() as out:
         for n in range(DELTAS):
             out.send(b"%d," % n)
@@ -76,7 +79,7 @@ class Draining:
 
 @asynccontextmanager
 async def serving_until(grace: float = 5.0) -> AsyncIterator[Draining]:
-    server = Server(FakeApp(busy_on_request, slow_answer), attrs.evolve(QUICK, grace_seconds=grace))
+    server = Server(FakeApp(busy_on_request, slow_answer), Limits(grace_seconds=grace))
     send, receive = trio.open_memory_channel[int](5)
     listeners = await open_listeners("127.0.0.1", 0)
     gone = trio.Event()
@@ -91,11 +94,11 @@ async def serving_until(grace: float = 5.0) -> AsyncIterator[Draining]:
             draining = Draining(server, listeners[0].socket.getsockname()[1], send, gone)
             try:
                 yield draining
-                await gone.wait()
             finally:
                 with trio.CancelScope(shield=True):
                     for client in draining.clients:
                         await trio.aclose_forcefully(client.stream)
+            await gone.wait()
     assert server.stats.open == 0
     assert server.stats.crashed == 0
 
@@ -112,14 +115,17 @@ async def leave(client: wire.Client) -> None:
 async def test_idle_ones_go_at_once_and_busy_ones_lose_nothing() -> None:
     async with serving_until() as draining:
         idle, busy, plain, waiting, half = [await draining.connect() for _ in range(5)]
+        await waiting.send(wire.request("GET", "/stream"))
+        assert await waiting.answer() is not None  # now it is kept for a next request
+        await half.send(b"GET /v1/resp")
         await idle.open()
         await busy.open()
         await busy.send(wire.frame("go"))
         await plain.send(wire.request("GET", "/stream"))
-        await waiting.send(wire.request("GET", "/stream"))
-        assert await waiting.answer() is not None  # now it is kept for a next request
-        await half.send(b"GET /v1/resp")
         assert await busy.text() == "0"
+        head = await plain.answer(head_only=True)
+        assert head is not None
+        assert "connection" not in head.headers
         await draining.signals.send(signal.SIGTERM)
         start = trio.current_time()
         await leave(idle)
@@ -131,10 +137,24 @@ async def test_idle_ones_go_at_once_and_busy_ones_lose_nothing() -> None:
         for n in range(1, DELTAS):
             assert await busy.text() == str(n)
         await leave(busy)
-        answer = await plain.answer()
+        for n in range(DELTAS):
+            assert await plain.chunk() == b"%d," % n
+        assert await plain.chunk() == b""
+        start = trio.current_time()
+        assert await plain.ended()  # although its head had promised to keep it
+        assert trio.current_time() - start < 1
+
+
+async def test_an_answer_that_begins_while_draining_says_close() -> None:
+    async with serving_until() as draining:
+        client = await draining.connect()
+        await client.send(wire.request("GET", "/late"))
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        await draining.signals.send(signal.SIGTERM)
+        answer = await client.answer()
         assert answer is not None
-        assert answer.body == b"".join(b"%d," % n for n in range(DELTAS))
-        assert await plain.ended()
+        assert answer.headers["connection"] == "close"
+        assert await client.ended()
 
 
 async def test_an_upgrade_on_a_kept_connection_is_refused_while_draining() -> None:

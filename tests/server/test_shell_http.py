@@ -271,7 +271,7 @@ async def test_a_crash_in_a_stream_cuts_it_without_the_last_chunk(
             out.send(b"begun")
             raise ZeroDivisionError
 
-    async with serving(FakeApp(on_http=app)) as shell:
+    async with serving(FakeApp(on_http=app), crashes=1) as shell:
         client = await shell.connect(kind)
         await client.send(wire.request("GET", "/x"))
         await client.answer(head_only=True)

@@ -155,6 +155,22 @@ async def test_a_broken_rule_is_answered_with_its_code(kind: str, name: str) -> 
         assert (closed.code, closed.by) == (code, "server")
 
 
+@KINDS
+@pytest.mark.parametrize("sent", [wire.frame("x", 3), wire.frame(b"x" * 2_000)], ids=["1002", "1009"])
+async def test_one_that_broke_a_rule_and_reads_on_sees_the_end_at_once(kind: str, sent: bytes) -> None:
+    async with serving(limits=attrs.evolve(SMALL, close_seconds=20.0)) as shell:
+        client = await (await shell.connect(kind)).open()
+        await client.send(sent)
+        got = await client.frame()
+        assert got is not None
+        assert got.opcode == CLOSE
+        start = trio.current_time()
+        assert await client.ended()  # our half of TCP
+        await client.stream.aclose()
+        await shell.server.empty()
+        assert trio.current_time() - start < 10
+
+
 async def send_until_cut(client: wire.Client, data: bytes) -> None:
     with contextlib.suppress(trio.BrokenResourceError):
         while True:
@@ -183,13 +199,16 @@ async def test_an_oversize_sender_that_goes_silent_is_gone_by_the_deadline(kind:
             await shell.server.empty()
 
 
-async def test_one_that_never_stops_sending_is_gone_by_the_deadline() -> None:
+@pytest.mark.parametrize("sent", [wire.frame("x", 3), wire.frame(b"x" * 2_000)], ids=["1002", "1009"])
+async def test_one_that_never_stops_sending_is_gone_by_the_deadline(sent: bytes) -> None:
     async with serving(limits=SMALL) as shell:
         client = await (await shell.tcp()).open()
-        await client.send(wire.frame(b"x" * 2_000))
+        await client.send(sent)
         start = trio.current_time()
         await send_until_cut(client, wire.frame(b"x" * 60_000))
         assert trio.current_time() - start < 5
+        held = shell.app.sockets[0]._wire._frame_decoder.buffer
+        assert len(held) <= 200_000  # what was thrown away was not kept
 
 
 # --- The server's own Close.
@@ -264,6 +283,29 @@ async def test_close_returns_when_tcp_is_shut(kind: str, elsewhere: bool) -> Non
         assert shut == [Closed(1001, "going", "server")]
         if elsewhere:
             shell.app.sockets[0].nursery.cancel_scope.cancel()
+
+
+async def test_close_in_a_cancelled_scope_still_shakes_hands() -> None:
+    order = []
+
+    async def app(socket: WebSocket, request: Request) -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await socket.close(4000)
+        with pytest.raises(trio.ClosedResourceError):
+            await socket.link.stream.send_all(b"x")
+        order.append("shut")
+
+    async with serving(FakeApp(app)) as shell:
+        client = await shell.memory().open()
+        got = await client.frame()
+        assert got is not None
+        assert got.code == 4000
+        assert not order
+        await client.send(wire.close(4000))
+        assert await client.ended()
+        await shell.server.empty()
+        assert order == ["shut"]
 
 
 async def test_the_application_ends_normally_and_the_peer_gets_1000() -> None:
@@ -350,6 +392,28 @@ async def test_close_is_seen_and_answered_while_a_send_is_stuck() -> None:
         assert got is not None
         assert got.code == 1000
         assert await client.ended()
+
+
+async def test_a_close_releases_who_waits_for_a_slow_reader() -> None:
+    order = []
+
+    async def app(socket: WebSocket, request: Request) -> None:
+        async def produce() -> None:
+            socket.send(frame(b"x" * 10_000_000))
+            await socket.drained()
+            order.append(socket.congested)
+
+        socket.nursery.start_soon(produce)
+        assert await socket.receive() is None
+        with trio.move_on_after(0.5):
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        order.append("end")
+
+    async with serving(FakeApp(app)) as shell:
+        client = await (await shell.tcp(receive_buffer=4_096)).open()
+        await client.send(wire.close())
+        await trio.testing.wait_all_tasks_blocked(0.2)
+        assert order == [False, "end"]  # although not a byte has moved
 
 
 async def flood(socket: WebSocket, request: Request) -> None:
