@@ -249,8 +249,8 @@ class _OldSettings(Connection):
     __slots__ = ()
 
     def do(self, action: Action) -> None:
-        if isinstance(action, Prepare) and action.turn.carried and self.last:
-            old = self.last.asked.metadata
+        if isinstance(action, Prepare) and action.turn.carried and action.turn.parent:
+            old = action.turn.parent.response.echo["metadata"]
             action.turn.create = attrs.evolve(action.turn.asked, metadata=old)
         super().do(action)
 
