@@ -43,7 +43,8 @@ class RecordingIds(SeededIds):
 
     def taken(self) -> list[str]:
         """The ids drawn since the last call."""
-        drawn, self.drawn = self.drawn, []
+        drawn = list(self.drawn)
+        self.drawn.clear()  # the turns' own ids go into the same list
         return drawn
 
 

@@ -50,6 +50,9 @@ class CountingIds:
         self.counts[prefix] = self.counts.get(prefix, 0) + 1
         return f"{prefix}_{self.counts[prefix]}"
 
+    def of_turn(self, number: int) -> CountingIds:
+        return self
+
     def timestamp(self, number: int) -> int:
         return 1_000
 

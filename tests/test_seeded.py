@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import process
@@ -43,13 +43,13 @@ def frame(message: Any) -> bytes:
     return bytes((0x81, 0x80 | len(payload))) + bytes(4) + payload
 
 
-def conversation(server: process.Server, messages: Sequence[Any], last: bytes) -> bytes:
-    """All bytes of one connection's server side, up to the message with ``last`` in it."""
+def conversation(server: process.Server, messages: Sequence[Any], last: bytes, times: int = 1) -> bytes:
+    """All bytes of one connection's server side; it is closed when ``last`` has come so many times."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as peer:
         peer.sendall(request_head(server.host))
         peer.sendall(b"".join(map(frame, messages)))
         received = bytearray()
-        while last not in received:
+        while received.count(last) < times:
             chunk = peer.recv(65_536)
             assert chunk, bytes(received)
             received += chunk
@@ -86,6 +86,34 @@ def test_the_same_seed_gives_the_same_bytes(serve: Callable[..., process.Server]
     assert first != second, "each connection has ids of its own"
     assert b'"created_at":1700000001' in first
     assert b"response.completed" in answer
+
+
+def lanes(server: process.Server) -> dict[str, list[bytes]]:
+    """What a connection with four lanes at once is sent, by lane."""
+    names = [f"lane{n}" for n in range(4)]
+    scripts = ("think: a b\nsay: c", "call: f {}", "tokens: 300")
+    messages = [create(script, stream_id=name) for script in scripts for name in names]
+    received = conversation(server, messages, b'"type":"response.completed"', len(messages))
+    texts = list(payloads(received.partition(b"\r\n\r\n")[2]))
+    return {name: [text for text in texts if f'"{name}"'.encode() in text] for name in names}
+
+
+def payloads(frames: bytes) -> Iterator[bytes]:
+    """What is in the frames of a server."""
+    while frames:
+        size, start = frames[1], 2
+        if size > 125:
+            start = 4 if size == 126 else 10
+            size = int.from_bytes(frames[2:start], "big")
+        yield frames[start : start + size]
+        frames = frames[start + size :]
+
+
+def test_lanes_side_by_side_do_not_change_each_other(serve: Callable[..., process.Server]) -> None:
+    """They come in another order in each run; each by itself is the same."""
+    one, again = (lanes(serve("--seed", "7")) for _ in range(2))
+    assert one == again
+    assert min(len(events) for events in one.values()) > 300
 
 
 def test_another_seed_gives_other_ids_and_other_words(serve: Callable[..., process.Server]) -> None:

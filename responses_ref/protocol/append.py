@@ -100,8 +100,9 @@ def failed_at_once(connection: Connection, turn: Turn, why: Problem) -> None:
     """The two events of a response that is refused (RWS-APP-013, RWS-APP-019)."""
     model = turn.raw.get("model")
     create = turn.create or Create(model if isinstance(model, str) else "unknown")
-    response = Response(connection.ids.new("resp"), connection.ids.timestamp(turn.number), echo(create))
-    turn.emitter = Emitter(response, connection.ids, turn.lane.name, False)
+    ids = connection.ids.of_turn(turn.number)
+    response = Response(ids.new("resp"), ids.timestamp(turn.number), echo(create))
+    turn.emitter = Emitter(response, ids, turn.lane.name, False)
     turn.live.lifecycle("created")
     error = {"code": why.code, "message": why.message}
     turn.live.lifecycle("failed", attrs.evolve(response, status="failed", error=error))

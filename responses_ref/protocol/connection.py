@@ -229,8 +229,9 @@ class Connection:
         asked = echo(create)
         if turn.parent is not None:
             share(asked, turn.parent.response.echo)
-        response = Response(self.ids.new("resp"), self.ids.timestamp(turn.number), asked)
-        turn.emitter = Emitter(response, self.ids, lane, ENCRYPTED in create.include)
+        ids = self.ids.of_turn(turn.number)
+        response = Response(ids.new("resp"), ids.timestamp(turn.number), asked)
+        turn.emitter = Emitter(response, ids, lane, ENCRYPTED in create.include)
         steering.committed(turn)
         turn.live.lifecycle("created")  # RWS-ORD-001
         self.flush(turn)

@@ -39,6 +39,9 @@ class Ids(Protocol):
     def new(self, prefix: str) -> str:
         """A fresh id ``prefix_...``, unique over all connections (RWS-RES-022)."""
 
+    def of_turn(self, number: int) -> Ids:
+        """The ids of the ``number``-th turn: with a seed, what other lanes do does not change them."""
+
     def timestamp(self, number: int) -> int:
         """Unix seconds, for the ``number``-th response of the connection."""
 

@@ -55,7 +55,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
         _failed(connection, turn, target, message.get("input"), code)
         return
     assert turn is not None
-    steer = Steer(connection.ids.new("steer"), message["input"])  # RWS-STR-002
+    steer = Steer(turn.live.ids.new("steer"), message["input"])  # RWS-STR-002
     turn.steers.append(steer)
     turn.live.aside("response.steer.accepted", steer={"id": steer.id, "previous_response_id": target})
     connection.flush(turn)

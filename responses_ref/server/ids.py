@@ -18,25 +18,31 @@ class RandomIds:
     def new(self, prefix: str) -> str:
         return f"{prefix}_{secrets.token_hex(16)}"
 
+    def of_turn(self, number: int) -> RandomIds:
+        return self
+
     def timestamp(self, number: int) -> int:
         return int(time.time())
 
 
 @attrs.define
 class SeededIds:
-    """Ids from (seed, connection, counter), and times from the response's number.
+    """Ids from (seed, place, counter), and times from the response's number.
 
-    ``connection`` is its number; a later HTTP request on it counts as one of its own: "2.3".
+    A place is a turn of a connection: "2/7". A later HTTP request counts as a connection: "2.3/1".
     """
 
     seed: int
-    connection: int | str
+    place: int | str
     counter: int = 0
 
     def new(self, prefix: str) -> str:
         self.counter += 1
-        name = f"{self.seed}:{self.connection}:{self.counter}"
+        name = f"{self.seed}:{self.place}:{self.counter}"
         return f"{prefix}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+    def of_turn(self, number: int) -> SeededIds:
+        return attrs.evolve(self, place=f"{self.place}/{number}", counter=0)
 
     def timestamp(self, number: int) -> int:
         return SEEDED_EPOCH + number
