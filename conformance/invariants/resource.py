@@ -107,11 +107,8 @@ class ToolsAreWhole(Invariant):
 
     def see(self, event: Event) -> Says:
         tools = event.get("response", "tools")
-        functions = [
-            tool
-            for tool in tools or ()
-            if isinstance(tools, list) and isinstance(tool, dict) and tool.get("type") == "function"
-        ]
+        listed = tools if isinstance(tools, list) else []
+        functions = [tool for tool in listed if isinstance(tool, dict) and tool.get("type") == "function"]
         if not functions:
             return None
         whole = all(tool.keys() >= {"description", "strict"} for tool in functions)

@@ -154,7 +154,7 @@ class PendingForTheOpenCalls(Invariant):
 
 def _call_ids(items: Any, types: Any = None) -> list[Any]:
     found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return [item.get("call_id") for item in found if types is None or item.get("type") in types]
+    return [item.get("call_id") for item in found if types is None or str(item.get("type")) in types]
 
 
 class FailedOutsideIsNumberedZero(Invariant):
