@@ -58,6 +58,7 @@ class Line:
 
     def put(self, data: bytes, now: float) -> None:
         """Bytes (none: the end) that the sender hands to its kernel now."""
+        self._acknowledge(now)
         idle = (now - self.free) / (LEAST_RTO + self.distance.rtt)
         if not self.unacknowledged and idle > 1:
             self.window = max(FIRST_WINDOW, self.window / 2 ** int(min(idle, 64)))
@@ -67,10 +68,7 @@ class Line:
 
     def move(self, now: float) -> None:
         """Let go what the window allows."""
-        while self.unacknowledged and self.unacknowledged[0][0] <= now:
-            size = self.unacknowledged.popleft()[1]
-            self.flying -= size
-            self.window = min(self.window + size, MAX_WINDOW)
+        self._acknowledge(now)
         while self.waiting and self.flying + len(self.waiting[0]) <= self.window and now >= self.opens:
             data = self.waiting.popleft()
             took = len(data) / self.distance.bandwidth if self.distance.bandwidth else 0.0
@@ -79,6 +77,12 @@ class Line:
             self.arriving.append((arrives, data))
             self.unacknowledged.append((arrives + self.distance.rtt / 2, len(data)))
             self.flying += len(data)
+
+    def _acknowledge(self, now: float) -> None:
+        while self.unacknowledged and self.unacknowledged[0][0] <= now:
+            size = self.unacknowledged.popleft()[1]
+            self.flying -= size
+            self.window = min(self.window + size, MAX_WINDOW)
 
     def take(self, now: float) -> Iterator[bytes]:
         """What has arrived by now."""
