@@ -172,8 +172,8 @@ class Session:
         start, index = trio.current_time(), 0
         while index < len(plan.parts):
             await self.sink.drained()
-            await self.rooms.timers.wheel.until(start + plan.offsets[index])  # a checkpoint in any case
-            ready = due(plan, index, trio.current_time() - start)
+            now = await self.rooms.timers.wheel.until(start + plan.offsets[index])
+            ready = due(plan, index, now - start)
             ready = min(max(ready, index + 1), index + BURST)
             batch = plan.parts[index:ready]
             index = ready

@@ -61,17 +61,19 @@ class Wheel:
     step: float
     _slots: dict[int, trio.lowlevel.ParkingLot] = attrs.field(factory=dict, init=False)
 
-    async def until(self, when: float) -> None:
-        """Sleep until the first tick at or after ``when``."""
-        if when <= trio.current_time():
+    async def until(self, when: float) -> float:
+        """Sleep until the first tick at or after ``when``; the time then. Always a checkpoint."""
+        now = trio.current_time()
+        if when <= now:
             await trio.lowlevel.checkpoint()
-            return
+            return now
         slot = math.ceil(when / self.step)
         lot = self._slots.get(slot)
         if lot is None:
             lot = self._slots[slot] = trio.lowlevel.ParkingLot()
             self._alarm.set(slot * self.step, self._wake, slot)
         await lot.park()
+        return trio.current_time()
 
     def _wake(self, slot: int, at: float) -> None:
         self._slots.pop(slot).unpark_all()
