@@ -128,6 +128,7 @@ class Bench:
     watch: Callable[[Action], None] = lambda action: None  # is shown each action; the bench keeps none
     pending: list[Action] = attrs.Factory(list)
     playing: list[Turn] = attrs.Factory(list)
+    newest: Turn | None = None  # the last one that was to be prepared
     unstopped: set[str] = attrs.Factory(set)  # responses whose model was started and not cancelled
     deadlines: dict[str, float] = attrs.Factory(dict)
     bills: list[tuple[str, str]] = attrs.Factory(list)
@@ -150,6 +151,7 @@ class Bench:
         before = len(self.events)
         for action in happened(*args, now=self.now):
             self.watch(action)
+            self.newest = action.turn if isinstance(action, Prepare) else self.newest
             self._do(action)
         return self.events[before:]
 

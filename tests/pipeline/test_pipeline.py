@@ -172,7 +172,7 @@ def test_a_model_is_looked_up_once_in_a_chain() -> None:
     lookups = []
     for number, model in enumerate(("m", "m", "m", "other", "other")):
         turn(bench, "x", number, model=model)
-        lookups.append(bench.core.last.prepared.work["lookups"])  # type: ignore[union-attr]
+        lookups.append(bench.newest.prepared.work["lookups"])  # type: ignore[union-attr]
     assert lookups == [1, 0, 0, 1, 0]
 
 

@@ -69,7 +69,7 @@ def chain(bench: Bench, turns: int, **fields: Any) -> Iterator[None]:
     bench.say(*call(), Finished())
     yield
     for number in range(1, turns):
-        last = bench.core.last
+        last = bench.newest
         assert last is not None
         (call_id,) = last.open_calls
         bench.send(create([output(call_id, KIB4)], previous_response_id=f"resp_{number}", **fields))
@@ -93,7 +93,7 @@ def test_the_code_counts_the_same(work: Counter[str]) -> None:
     """What the trace says of a turn's work is what the wrappers saw."""
     bench = bench_of(work)
     for _ in chain(bench, 5):
-        last = bench.core.last
+        last = bench.newest
         assert last is not None
         assert last.prepared is not None
         said = last.prepared.work
