@@ -85,6 +85,8 @@ class Pipeline:
         scan, rendered = start.scan, start.rendered
         for item in items:
             scan, rendered = yield from self._read(item, scan, rendered, work)
+        if work.classified:  # in one wait: many small ones would each be rounded up
+            yield work.classified * self.classify_seconds
         progress = self.model.advance(start.progress, items)
         chain = Chain(start.route, start.prelude, rendered, scan, progress)
         yield self._prepared(turn, context, chain, inherited, work)
@@ -106,8 +108,8 @@ class Pipeline:
                 # Searching a text is reckoned at a quarter of cutting it into tokens.
                 yield from work.pause(min(len(text) - start, SLICE_UNITS) // 4)
             work.characters += len(text)
-            if self.classify_seconds and text:
-                yield len(text.encode()) * self.classify_seconds
+            if self.classify_seconds:
+                work.classified += len(text.encode())
             tokens += yield from work.draw(self.tokenise(text))
         work.tokens += heads
         return scan, rendered.plus(tokens)

@@ -24,6 +24,7 @@ class Work:
     tokens: int = 0
     lookups: int = 0
     pending: int = 0  # units since the last pause
+    classified: int = 0  # bytes that a slower classifier is to be waited for
 
     def pause(self, units: int) -> Iterator[float]:
         """Note work done, and make a pause when a slice is full."""
