@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import json_values
 import pytest
-from core_bench import Bench, Step, call, create, message, output, play, steer
+from core_bench import Bench, Step, call, create, message, output, play, refusal, steer
+from hypothesis import given
+from hypothesis import strategies as st
 
+from responses_ref.protocol import codec
 from responses_ref.protocol.batch import BatchPart, Finished, ItemDone, ItemStarted, Piece
 from responses_ref.protocol.errors import problem
+from responses_ref.protocol.items import Message
 from responses_ref.protocol.settings import Settings
 
 START = "created in_progress"
@@ -424,3 +429,19 @@ def test_the_first_boundary_counts() -> None:
     bench = Bench(Settings())
     play(bench, [create(), says(ItemStarted("message")), steer("resp_1")])
     assert bench.say(ItemDone(), *call(), Finished())[-3:] == ["incomplete steered", "created", "in_progress"]
+
+
+@given(st.lists(json_values.items, max_size=3))
+def test_what_a_steer_may_say_a_create_may_say(said: list[Any]) -> None:
+    """Steered input is judged without making objects of it, and is judged no differently."""
+    good = all(refusal(lambda raw=raw: codec.item(raw, 0)) is None for raw in said)
+    items = [codec.item(raw, 0) for raw in said] if good else []
+    plain = [item for item in items if isinstance(item, Message) and item.role == "user" and not item.extra]
+    good = bool(said) and len(plain) == len(said)
+    for item in plain:
+        good = good and item.id is None and item.status is None
+        good = good and all(part.type in ("input_text", "input_image", "input_file") for part in item.content)
+    bench = Bench(plain=True)
+    bench.send(create())
+    bench.send(steer("resp_1", said))
+    assert (bench.events[2]["type"] == "response.steer.accepted") == good
