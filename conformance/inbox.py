@@ -55,11 +55,11 @@ class Inbox:
         return message
 
     def note(self, message: Message) -> None:
-        if message.type == IN_PROGRESS and (name := response_id(message)):
+        if message.type == IN_PROGRESS and (name := message.response):
             self.wire.seen_in_progress.add(name)
 
     def repeats(self, message: Message) -> bool:
-        return message.type == IN_PROGRESS and response_id(message) in self.wire.seen_in_progress
+        return message.type == IN_PROGRESS and message.response in self.wire.seen_in_progress
 
     def lane(self, pattern: Any) -> Any:
         """The lane that a pattern names; None is the default lane, Ellipsis no lane in particular."""
@@ -97,12 +97,6 @@ class Inbox:
         else:
             fits = False
         return None if fits else f"expected {'|'.join(step.words)}, got {ended}"
-
-
-def response_id(message: Message) -> str | None:
-    response = message.value.get("response") if isinstance(message.value, dict) else None
-    name = response.get("id") if isinstance(response, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def _wants_progress(pattern: Any) -> bool:
@@ -162,7 +156,7 @@ class _Turn:
     def _see(self, message: Message) -> None:
         if self.id is None and not (message.type == "response.created" and self._is_ours(message)):
             return
-        name = response_id(message)
+        name = message.response
         if self.id is None:
             self.id = name or ""
         elif name is not None and name != self.id:
@@ -171,7 +165,7 @@ class _Turn:
         self.ended = message.type in TERMINAL
 
     def _is_ours(self, message: Message) -> bool:
-        metadata = message.value["response"].get("metadata") if response_id(message) else None
+        metadata = message.value["response"].get("metadata") if message.response else None
         if isinstance(metadata, dict) and "barrier" in metadata:
             return bool(metadata["barrier"] == self.mark)
         self.before -= 1

@@ -150,6 +150,8 @@ class Session:
 
     async def finish(self) -> None:
         """Close what is open; what the server still sends is recorded."""
+        if self.outcome.broken:
+            await self._settle()
         seconds = self.patience.close
         async with trio.open_nursery() as nursery:
             for wire in self.wires.values():
@@ -158,3 +160,10 @@ class Session:
             self.patience.close = max(0.05, self.patience.close / 2)
         for web in self.webs.values():
             await trio.aclose_forcefully(web.stream)
+
+    async def _settle(self) -> None:
+        """Let turns that have begun come to their end: the trace of a broken case is judged all the same."""
+        for wire in self.wires.values():
+            done = lambda wire=wire: not wire.turns or wire.ended is not None  # noqa: E731
+            if wire.state == "open" and not await wire.until(done, self.patience.close):
+                self.patience.close = max(0.05, self.patience.close / 2)

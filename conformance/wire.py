@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from conformance import raw
+from conformance.state import TERMINAL
 from conformance.target import Endpoint, Gone, Target
 from conformance.trace import Recorder, b64
 from conformance.web import BadAnswer, Exchange, Head, from_json, request_head, request_headers
@@ -34,6 +35,13 @@ class Message:
     @property
     def type(self) -> str | None:
         return self.value.get("type") if isinstance(self.value, dict) else None
+
+    @property
+    def response(self) -> str | None:
+        """The id of the response object in it."""
+        response = self.value.get("response") if isinstance(self.value, dict) else None
+        name = response.get("id") if isinstance(response, dict) else None
+        return name if isinstance(name, str) else None
 
     @property
     def lane(self) -> Any:
@@ -70,6 +78,7 @@ class Wire:
         self.ended: Ended | None = None
         self.seen_in_progress: set[str] = set()
         self.unanswered = 0  # creates of the default lane that nothing has come back for
+        self.turns: set[str] = set()  # responses that have been created, and have not ended
         self.deaf = False  # our Close was not answered
         self._key = base64.b64encode(os.urandom(16)).decode()
         self._frames = raw.FrameReader()
@@ -290,8 +299,15 @@ class Wire:
             text = whole.decode("utf-8", "surrogateescape")
             record = self.recorder.add(self.name, "s2c", "text", text=text)
             self.inbox.append(Message(record, from_json(text)))
-            if self.inbox[-1].lane is None and self.inbox[-1].type in ("response.created", "error"):
-                self.unanswered = max(0, self.unanswered - 1)
+            self._note(self.inbox[-1])
+
+    def _note(self, message: Message) -> None:
+        if message.lane is None and message.type in ("response.created", "error"):
+            self.unanswered = max(0, self.unanswered - 1)
+        if message.type == "response.created" and message.response:
+            self.turns.add(message.response)
+        elif message.type in TERMINAL:
+            self.turns.discard(message.response or "")
 
     async def _fault(self, what: str) -> None:
         await self.close(1002, what)
