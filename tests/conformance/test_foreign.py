@@ -238,8 +238,9 @@ async def detail(text: str) -> str:
 
 async def test_a_case_that_breaks_off_lets_its_turn_end(autojump_clock: trio.abc.Clock) -> None:
     """So what the invariants say of it does not depend on how far the server had come."""
-    text = 'id: a-case\ncovers: RWS-ORD-003\n> {"type":"response.create","model":"scripted","input":"say: a b"}\n'
-    case = transcript.parse("x.md", 1, (text + '< {"type":"response.something_else"}').split("\n"))
+    head = "id: a-case\ncovers: RWS-ORD-003\n"
+    create = '> {"type":"response.create","model":"scripted","input":"say: a b"}\n'
+    case = transcript.parse("x.md", 1, f'{head}{create}< {{"type":"response.something"}}'.split("\n"))
     async with trio.open_nursery() as nursery:
         outcome = await run_case(case, Memory(nursery, Good(delay=0.05).serve))
         nursery.cancel_scope.cancel()
