@@ -21,7 +21,7 @@ _CUSTOM: Final = (
 
 
 def _is_call(event: Event) -> bool:
-    return event.get("item", "type") in CALLS
+    return str(event.get("item", "type")) in CALLS
 
 
 def _told_whole(event: Event, kind: str) -> Says:

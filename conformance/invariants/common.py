@@ -28,7 +28,8 @@ def named_item(event: Event) -> Item | None:
 
 def is_new(event: Event, response: Response) -> bool:
     """Whether an `output_item.added` adds an item that was not there yet."""
-    return event.get("item", "id") not in response.by_id
+    name = event.get("item", "id")
+    return not isinstance(name, str) or name not in response.by_id
 
 
 def text_of(part: Any) -> str | None:

@@ -55,7 +55,7 @@ class BeginsInProgress(Invariant):
 
     def see(self, event: Event) -> Says:
         status = event.get("item", "status")
-        if event.get("item", "type") not in _WITH_STATUS or status is None:
+        if str(event.get("item", "type")) not in _WITH_STATUS or status is None:
             return None
         return equal(status, "in_progress", "the new item's status")
 
@@ -91,9 +91,9 @@ class EndsInOneOfTwoWays(Invariant):
 
     def see(self, event: Event) -> Says:
         status = event.get("item", "status")
-        if event.get("item", "type") not in _WITH_STATUS or status is None:
+        if str(event.get("item", "type")) not in _WITH_STATUS or status is None:
             return None
-        return status in _ITEM_ENDS or f"the finished item's status is {status!r}"
+        return str(status) in _ITEM_ENDS or f"the finished item's status is {status!r}"
 
 
 class IncompleteIsLast(Invariant):
@@ -147,8 +147,9 @@ class NoLocalFields(Invariant):
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict):
                 yield item
-                content = item.get("content")
-                yield from (part for part in content or () if isinstance(part, dict))
+                parts = item.get("content")
+                listed = parts if isinstance(parts, list) else []
+                yield from (part for part in listed if isinstance(part, dict))
 
 
 class Prefixes(Invariant):

@@ -130,7 +130,7 @@ class OutputIsWhole(Invariant):
             return None
         open_ids = {item.id for item in response.items if item.done is None}
         names = [item.get("id") if isinstance(item, dict) else None for item in output]
-        told = [name for name in names if name not in open_ids]
+        told = [name for name in names if not isinstance(name, str) or name not in open_ids]
         wanted = [item.done.get("id") for item in response.items if item.done is not None]
         return equal(told, wanted, "the output's ids")
 
