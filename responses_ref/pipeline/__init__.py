@@ -28,7 +28,7 @@ from responses_ref.protocol.resource import Create
 from .classify import Scan
 from .render import Prelude, Rendered, uninterpreted
 from .route import Route
-from .work import ITEM_UNITS, SLICE_UNITS, Slices, Work
+from .work import ITEM_UNITS, SLICE_UNITS, TEXT_UNITS, Slices, Work
 
 
 class Model(Protocol):
@@ -102,7 +102,9 @@ class Pipeline:
         """Classify and render one item."""
         tokens = [f"<{item.type}>", *uninterpreted(item)]
         heads = len(tokens)
+        yield from work.pause(ITEM_UNITS)
         for text in texts(item):
+            yield from work.pause(TEXT_UNITS)
             for start in range(0, len(text), SLICE_UNITS):
                 scan = scan.over(text[start : start + SLICE_UNITS])
                 # Searching a text is reckoned at a quarter of cutting it into tokens.

@@ -12,7 +12,8 @@ Slices: TypeAlias = Generator[float, None, Any]
 SLICE_UNITS = 16_000  # a unit is a character cut into tokens; so many are about a millisecond of work
 SLICE_TOKENS = 4_000
 UNITS_PER_TOKEN = 4
-ITEM_UNITS = 200  # what an item costs beside its characters
+ITEM_UNITS = 200  # what an item costs beside its texts, in each stage
+TEXT_UNITS = 40  # and a text beside its characters
 
 
 @attrs.define

@@ -182,6 +182,9 @@ BIG: list[tuple[str, dict[str, Any], int]] = [
     ("arguments", {"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": TEN_MB},
                              output("c", "")]}, 500),
     ("many items", {"input": [{"role": "user", "content": "hi"}] * 20_000}, 200),
+    ("items that say nothing", {"input": [{"role": "user", "content": ""}] * 20_000}, 500),
+    ("texts that say nothing",
+     {"input": [{"role": "user", "content": [{"type": "input_text", "text": ""}] * 100_000}]}, 200),
     ("instructions", {"instructions": TEN_MB}, 400),
     ("tools", {"tools": [{"type": "lark", "grammar": TEN_MB}]}, 400),
 ]  # fmt: skip
