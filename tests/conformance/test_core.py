@@ -16,7 +16,7 @@ import trio
 from port import WAYS
 from test_cli import suite
 
-from conformance import core
+from conformance import core, coreport
 from conformance.cli import main
 from conformance.corestream import CoreStream
 from conformance.offer import Features, Unavailable
@@ -101,7 +101,7 @@ SAYS = {
 async def test_a_port_that_breaks_the_line_protocol_gets_a_clear_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(core, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(coreport, "ANSWER_SECONDS", 2.0)
     found: dict[str, dict[str, Result]] = {}
     places = trio.Semaphore(3)  # each is a Python that has to start
 
@@ -121,7 +121,7 @@ async def test_a_port_that_breaks_the_line_protocol_gets_a_clear_verdict(
 
 
 async def test_a_port_that_never_says_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "START_SECONDS", 1.0)
+    monkeypatch.setattr(coreport, "START_SECONDS", 1.0)
     results = await play(broken("never_done"), "a-whole-turn")
     words = 'the core did not end its answer with a `deadline` within 1 s, asked {"do": "advance", "to": 0.0}'
     assert results["RWS-ORD-001"].reason == words
