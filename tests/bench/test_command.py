@@ -81,8 +81,8 @@ def test_without_valgrind_there_is_a_word_and_exit_code_3(
 
 def test_a_missing_peer_is_named_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(servers.PEERS, "picows", "no_such_module")
-    assert servers.missing() == ["picows"]
-    report = Report("x", missing=servers.missing())
+    assert "picows" in servers.missing()
+    report = Report("x", missing=["picows"])
     assert "not installed, so not compared: picows" in report.text()
 
 

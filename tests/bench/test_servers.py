@@ -9,7 +9,7 @@ import pytest
 
 from responses_ref.bench import fairness, memory, stream
 from responses_ref.bench.machine import cpu_seconds, private_bytes
-from responses_ref.bench.servers import OURS, PEERS, CannotStart, missing, ours, peer, running, spawn, subject
+from responses_ref.bench.servers import OURS, PEERS, CannotStart, ours, peer, running, spawn, subject
 from responses_ref.bench.stream import Paced, paced
 from responses_ref.bench.wire import WebSocket, ask
 from responses_ref.bench.wire import stream as read
@@ -19,8 +19,6 @@ COMMANDS = {name: ours() if name == OURS else peer(name) for name in (OURS, *PEE
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_server_sends_the_deltas_that_are_asked_for(name: str) -> None:
-    if name in missing():
-        pytest.skip(f"{name} is not installed")
     with running({name: COMMANDS[name]}) as servers:
         server = servers[name]
         with WebSocket.open(server.port).sock as sock:
@@ -59,7 +57,7 @@ def test_a_run_of_streams_that_is_all_small() -> None:
     size = stream.Size(300, 1, (Paced(2, 500, 0.1),))
     report = stream.run(size)
     assert report.faults == []
-    names = [OURS, *(name for name in PEERS if name not in missing())]
+    names = [OURS, *PEERS]
     assert [[row["server"] for row in rows] for rows in report.tables.values()] == [names, names]
     assert {f"flat out beside {name}" for name in names[1:]} <= set(report.figures)
 
