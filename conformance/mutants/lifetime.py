@@ -166,6 +166,21 @@ def lets_any_number_of_creates_wait(core: Connection) -> None:
     core.settings = attrs.evolve(core.settings, max_queued=10_000)
 
 
+@mutant("RWS-LIM-020", on="request")
+def reads_any_number_of_values(message: Any, memory: Event) -> Iterable[Out]:
+    yield {**message, "x": message["x"][:9]} if "x" in message else message
+
+
+@mutant("RWS-LIM-020", on="request")
+def reads_half_as_many_values(message: Any, memory: Event) -> Iterable[Out]:
+    yield {**message, "x": message["x"] * 2} if isinstance(message.get("x"), list) else message
+
+
+@mutant("RWS-LIM-020", on="request")
+def counts_what_stands_in_strings(message: Any, memory: Event) -> Iterable[Out]:
+    yield {**message, "x": [0] * len(message["x"])} if "x" in message else message
+
+
 @server_mutant("RWS-LIM-019")
 def takes_one_connection_more(server: Server) -> None:
     server.limits = attrs.evolve(server.limits, max_connections=server.limits.max_connections + 1)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring as quote
 from typing import Any, NoReturn, cast, get_args, get_origin
@@ -30,6 +31,7 @@ from .items import Content, Item, Message, OtherItem, OtherPart, Part
 from .resource import Create, Json, Response, Strings, Usage, missing_or_wrong
 
 MAX_NESTING = 64
+MAX_VALUES = 200_000
 MAX_NUMBER = 2**53  # beyond it, not every language reads the number as sent: RWS-CRE-023
 
 
@@ -77,8 +79,29 @@ def _deeper_than(value: Any, levels: int) -> bool:
     return True
 
 
+EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
+
+
+def _holds_too_many(text: str) -> bool:
+    """Whether it holds more than ``MAX_VALUES``. Reading them cannot be cut into slices: so count first."""
+    if _members(text) < MAX_VALUES:  # with those inside its strings
+        return False
+    bare = text.replace("\\\\", "").replace('\\"', "")
+    if bare.count('"') > 4 * MAX_VALUES:  # a value has one string, its key another
+        return True
+    outside = "0".join(bare.split('"')[::2])
+    return 1 + _members(outside) - len(EMPTY.findall(outside)) > MAX_VALUES
+
+
+def _members(text: str) -> int:
+    """Members of arrays and objects, where none of these is empty."""
+    return sum(map(text.count, ",[{"))
+
+
 def decode(text: str) -> dict[str, Any]:
     """Read one client message, or refuse it (RWS-ERR-010, RWS-ERR-011, RWS-ERR-016)."""
+    if _holds_too_many(text):  # RWS-LIM-020
+        _refuse("too_many_values", limit=MAX_VALUES)
     try:
         value = _decoder.decode(text)
         if "\\u" in text:
@@ -88,7 +111,7 @@ def decode(text: str) -> dict[str, Any]:
     except UnicodeEncodeError:
         _refuse("invalid_json", why="a string holds half of a surrogate pair")
     except json.JSONDecodeError as error:
-        _refuse("invalid_json", why=f"{error.msg} at character {error.pos}")
+        _refuse("invalid_json", why=f"{error.msg.removesuffix(' at')} at character {error.pos}")
     except RecursionError:
         _refuse("invalid_json", why=f"it is nested deeper than {MAX_NESTING} levels")
     except ValueError as error:

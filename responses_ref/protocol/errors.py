@@ -53,6 +53,7 @@ CATALOGUE: dict[str, Entry] = {
     # A message that is judged at once.
     "invalid_json": Entry(400, "The message is not valid JSON: {why}."),
     "invalid_event": Entry(400, "Expected one JSON object in one text message."),
+    "too_many_values": Entry(400, "The message holds more than {limit} JSON values."),
     "unknown_event_type": Entry(400, "Unknown event type {name}.", "type"),
     "invalid_stream_id": Entry(
         400,

@@ -37,5 +37,5 @@ class Settings:
     def lifetime_in_words(self) -> str:
         """The limit as its event names it (RWS-LIM-004)."""
         if self.lifetime % 60 == 0:
-            return f"{self.lifetime / 60:g} minutes"
-        return f"{self.lifetime:g} seconds"
+            return f"{self.lifetime // 60:.0f} minutes"
+        return f"{self.lifetime:.3f}".rstrip("0").rstrip(".") + " seconds"

@@ -32,7 +32,7 @@ REFUSED = [
     ('{"a":' + "9" * 5000 + "}", "invalid_json", "a number has too many digits"),
     ('{"a":"\\ud800"}', "invalid_json", "half of a surrogate pair"),
     ('{"\\udfff":1}', "invalid_json", "half of a surrogate pair"),
-    ('{"a":"\x00"}', "invalid_json", "Invalid control character"),
+    ('{"a":"\x00"}', "invalid_json", "Invalid control character at character 6"),
     ("[" * 100_000, "invalid_json", "nested deeper than 64 levels"),
     ('{"a":' * 64 + "1" + "}" * 64, None, ""),
     ('{"a":' * 65 + "1" + "}" * 65, "invalid_json", "nested deeper than 64 levels"),
@@ -74,6 +74,27 @@ def test_what_is_strict_json_is_read_as_it_is(value: dict[str, object]) -> None:
     """Any JSON object is read back equal, with its characters escaped or not."""
     assert codec.decode(json.dumps(value)) == value
     assert codec.decode(json.dumps(value, ensure_ascii=False)) == value
+
+
+def _count(value: object) -> int:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, inside))
+
+
+@given(st.dictionaries(json_values.text | st.just('[,"\\'), json_values.values), st.sampled_from([None, 1]))
+def test_values_are_counted_before_they_are_read(value: dict[str, object], indent: int | None) -> None:
+    """The bound is exact, whatever stands in strings and however the text is spaced (RWS-LIM-020)."""
+    text = json.dumps(value, indent=indent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "MAX_VALUES", _count(value))
+        assert codec.decode(text) == value
+        patch.setattr(codec, "MAX_VALUES", _count(value) - 1)
+        assert refusal(lambda: codec.decode(text)).code == "too_many_values"
+
+
+def test_space_in_an_empty_array_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MAX_VALUES", 3)
+    assert codec.decode('{"a": [ \n], "b": { }}') == {"a": [], "b": {}}
 
 
 @given(st.text() | st.text('{}[]":,\\u0123dD8-+.eE tfn', max_size=30))

@@ -82,7 +82,13 @@ def test_the_grace_time_ends_every_turn(way: Any, state: str) -> None:
 
 def test_the_limit_event() -> None:
     """It names the limit, has no lane and no number (RWS-LIM-003, RWS-LIM-004, RWS-ERR-009)."""
-    for seconds, words in ((3600, "(60 minutes)"), (90, "(90 seconds)"), (2.5, "(2.5 seconds)")):
+    for seconds, words in (
+        (3600, "(60 minutes)"),
+        (6e8, "(10000000 minutes)"),
+        (1234567, "(1234567 seconds)"),
+        (90, "(90 seconds)"),
+        (2.5, "(2.5 seconds)"),
+    ):
         bench = Bench(Settings(lifetime=seconds))
         bench.sends(create(stream_id="a"), create(stream_id="a"))
         bench.reach("lifetime")
