@@ -112,7 +112,7 @@ def _event(event: Any) -> list[Any]:
 ACTIONS: dict[type, Callable[[Any], list[tuple[str, Any]]]] = {
     Send: lambda a: _event(a.event),
     LoadParent: lambda a: [("turn", a.turn.number), ("id", a.id), ("items", list(a.items))],
-    Prepare: lambda a: [("turn", a.turn.number), ("input", list(a.turn.asked.input))],
+    Prepare: lambda a: [("turn", a.turn.number), ("input", [*a.turn.steered, *a.turn.asked.input])],
     StartModel: lambda a: [("turn", a.turn.number)],
     CancelModel: lambda a: [("turn", a.turn.number)],
     Store: lambda a: [("turn", a.turn.number), ("id", a.node.response.id)],

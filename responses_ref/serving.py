@@ -103,7 +103,6 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     limits = Limits(
         max_connections=options.max_connections,
         max_message_bytes=options.max_message_bytes,
-        grace_seconds=options.grace_seconds,
     )
     return accept.Server(App(rooms), limits, keys, timers, traces, draining)
 
@@ -121,10 +120,11 @@ def _tls(options: Options) -> ssl.SSLContext | None:
     return context
 
 
-async def listen(server: accept.Server, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
-    """Serve on this address until a signal, and say so when it is ready."""
+async def listen(server: accept.Server, options: Options) -> None:
+    """Serve on the options' address until a signal, and say so when it is ready."""
+    host, context = options.host, _tls(options)
     accept.check_host(host, server.keys)
-    listeners = await accept.open_listeners(host, port, context)
+    listeners = await accept.open_listeners(host, options.port, context)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         inner = listeners[0] if context is None else listeners[0].transport_listener
         port, secure = inner.socket.getsockname()[1], "" if context is None else "s"
@@ -132,11 +132,11 @@ async def listen(server: accept.Server, host: str, port: int, context: ssl.SSLCo
         gc.freeze()  # what is loaded by now stays: no full collection walks it again, which took 7 ms
         gc.set_threshold(*GC_THRESHOLD)
         print(f"serving http{secure}://{host}:{port}/v1 ws{secure}://{host}:{port}/v1/responses", flush=True)
-        await drain.serve(server, listeners, signals)
+        await drain.serve(server, listeners, signals, options.grace_seconds)
 
 
 async def _serve(options: Options) -> None:
-    await listen(build(options), options.host, options.port, _tls(options))
+    await listen(build(options), options)
 
 
 def serve(options: Options) -> int:

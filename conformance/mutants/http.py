@@ -255,6 +255,21 @@ def lists_from_the_first_page_only(head: Head, memory: Event) -> None:
     head.path = head.path.replace("after=", "from=")
 
 
+@mutant("RWS-HTTP-028", on="head")
+def takes_any_order(head: Head, memory: Event) -> None:
+    head.path = head.path.replace("order=newest", "order=desc")
+
+
+@mutant("RWS-HTTP-028", on="head")
+def begins_anew_after_an_unknown_item(head: Head, memory: Event) -> None:
+    head.path = head.path.replace("after=msg_of_nobody", "")
+
+
+@mutant("RWS-HTTP-028", on="head")
+def takes_a_limit_for_the_nearest(head: Head, memory: Event) -> None:
+    head.path = head.path.replace("limit=101", "limit=100")
+
+
 @mutant("RWS-HTTP-026", on="answer")
 def lists_the_last_turn_only(answer: Answer, memory: Event, head: Head) -> None:
     if reads(head, "input_items") and answer.status == 200:

@@ -235,8 +235,8 @@ class _SteersLast(Connection):
 
     def do(self, action: Action) -> None:
         if isinstance(action, Prepare) and action.turn.carried:
-            first, *others = action.turn.asked.input
-            action.turn.create = attrs.evolve(action.turn.asked, input=(*others, first))
+            turn, own = action.turn, action.turn.asked.input
+            turn.create, turn.steered = attrs.evolve(turn.asked, input=(*own, *turn.steered)), ()
         super().do(action)
 
 

@@ -55,13 +55,13 @@ def main() -> None:
     """Serve until SIGTERM, then say what was done."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     stateless, counted = given.pop("stateless", False), frozenset(given.pop("counted", ()))
-    speed = profile(given.pop("speed", "instant"), given.pop("ttft", None))
-    server = build(Options(speed=speed, **given), counting(counted) if counted else no_biller, stateless)
+    options = Options(speed=profile(given.pop("speed", "instant"), given.pop("ttft", None)), **given)
+    server = build(options, counting(counted) if counted else no_biller, stateless)
     assert isinstance(server.app, App)
     rooms = server.app.rooms
     pipeline = Counted(**attrs.asdict(rooms.pipeline, recurse=False))
     server.app = App(attrs.evolve(rooms, pipeline=pipeline))
-    trio.run(listen, server, "127.0.0.1", 0)
+    trio.run(listen, server, options)
     print(json.dumps(pipeline.totals), flush=True)
 
 

@@ -78,7 +78,7 @@ class Pipeline:
         start = yield from self._inherited(create, parent, work)
         inherited = start.rendered.total  # tokens
         context = Context(parent, resolve)
-        yield from self._validate(create, context, work, may_wait=turn.emitter is not None)
+        yield from self._validate(turn, context, work)
         items: Sequence[Item] = context.items
         if self.stateless and parent is not None:
             items = [*(old for node in _oldest_first(parent) for old in node.items), *items]
@@ -91,12 +91,13 @@ class Pipeline:
         chain = Chain(start.route, start.prelude, rendered, scan, progress)
         yield self._prepared(turn, context, chain, inherited, work)
 
-    def _validate(self, create: Create, context: Context, work: Work, may_wait: bool) -> Slices:
-        for position, raw in enumerate(create.input):
+    def _validate(self, turn: Turn, context: Context, work: Work) -> Slices:
+        """Read the steered input, and the create's own, whose places in errors are as the client sent it."""
+        for position, raw in enumerate((*turn.steered, *turn.asked.input), -len(turn.steered)):
             context.add(codec.item(raw, position))
             work.items += 1
             yield from work.pause(ITEM_UNITS)
-        context.close(may_wait)
+        context.close(may_wait=turn.emitter is not None)
 
     def _read(self, item: Item, scan: Scan, rendered: Rendered, work: Work) -> Slices:
         """Classify and render one item."""
@@ -131,9 +132,8 @@ class Pipeline:
         prelude = chain.prelude
         cached = prelude.kept + (inherited if prelude.same else 0)
         total = prelude.tokens + chain.rendered.total
-        plan: Any = ()
-        if not turn.asked.warm_up:
-            plan = self.model.plan(chain.progress, turn.asked, total - cached, cached, turn.number)
+        # Also for a warm-up, which never plays it: its script may reject the request (RWS-SIM-017).
+        plan = self.model.plan(chain.progress, turn.asked, total - cached, cached, turn.number)
         counts = work.counts()
         return Prepared(tuple(context.items), context.open_calls, chain, total, cached, plan, counts)
 

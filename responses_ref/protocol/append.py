@@ -34,7 +34,7 @@ def pause(connection: Connection, turn: Turn) -> None:
     turn.live.event("response.done", response=node.response)
     connection.flush(turn)
     turn.parent, turn.kept = node, len(turn.live.response.output)
-    turn.kept_tokens = turn.live.output_tokens
+    turn.kept_tokens = turn.live.finished_tokens
     connection.do(SetDeadline(f"heartbeat {turn.number}", None))
 
 
@@ -53,7 +53,7 @@ def _wake(connection: Connection, turn: Turn, message: Mapping[str, Any]) -> Non
     value = message.get("input")
     if not isinstance(value, list):
         return fail(connection, turn, problem("invalid_type", param="input", expected="an array"))
-    turn.create = attrs.evolve(turn.asked, input=tuple(value))
+    turn.create, turn.steered = attrs.evolve(turn.asked, input=tuple(value)), ()
     turn.step("append")
     connection.do(Prepare(turn))
 

@@ -318,7 +318,7 @@ class Connection:
             turn.parent,
             prepared.items,
             response.output[turn.kept :],
-            turn.live.output_tokens - turn.kept_tokens,
+            turn.live.finished_tokens - turn.kept_tokens,
             {**prepared.open_calls, **turn.open_calls},
             prepared.chain,
             create.store,

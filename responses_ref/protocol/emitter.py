@@ -116,6 +116,7 @@ class Emitter:
     state: str = "idle"
     number: int = 0  # the next sequence_number
     output_tokens: int = 0
+    finished_tokens: int = 0  # those of finished items: what the context gets
     reasoning_tokens: int = 0
     item: OpenItem | None = None
     out: list[Sendable] = attrs.Factory(list)
@@ -220,6 +221,7 @@ class Emitter:
         finished = self._wire_item(status)
         self.event("response.output_item.done", item=finished, output_index=self.output_index)
         self.response = attrs.evolve(self.response, output=(*self.response.output, finished))
+        self.finished_tokens = self.output_tokens
         self.item = None
 
     def _wire_item(self, status: str) -> Item:

@@ -10,7 +10,7 @@ overtaken by a later create of its own lane.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -70,6 +70,7 @@ class Turn:
     sent_at: float = 0.0  # when its last event went out
     steers: list[Steer] = attrs.Factory(list)  # accepted for this response
     carried: list[Steer] = attrs.Factory(list)  # whose input stands before this turn's own
+    steered: Sequence[Any] = ()  # that input, as items
     input_tokens: int = 0  # as usage counts them, over all pauses
     cached_tokens: int = 0
     kept: int = 0  # output items that an earlier pause has put into ``parent`` already

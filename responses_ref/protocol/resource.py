@@ -181,6 +181,8 @@ def _tool_choice(create: Create) -> Problem | None:
         return problem("invalid_type", param="tool_choice", expected="a string or an object")
     if not isinstance(choice.get("type"), str):
         return missing_or_wrong(choice, "type", "tool_choice.type")
+    if choice["type"] == "allowed_tools" and not isinstance(choice.get("tools"), list):
+        return problem("invalid_type", param="tool_choice.tools", expected="an array")
     known = [tool.get("name") for tool in create.tools]
     if choice["type"] in ("function", "custom") and choice.get("name") not in known:
         return problem("invalid_value", param="tool_choice", why="it names no tool of this request")

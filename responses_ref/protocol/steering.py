@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from .actions import CancelModel, Send
 from .batch import BatchPart, ItemDone
 from .cache import Node
@@ -169,9 +167,7 @@ def take_pending(turn: Turn) -> None:
     """Put queued steer input before the input of the create that names its target (RWS-STR-028)."""
     assert turn.create is not None
     turn.carried += turn.lane.pending.pop(turn.create.previous_response_id or "", [])
-    raws = [raw for steer in turn.carried for raw in _raw_items(steer.input)]
-    if raws:
-        turn.create = attrs.evolve(turn.create, input=(*raws, *turn.create.input))
+    turn.steered = [raw for steer in turn.carried for raw in _raw_items(steer.input)]
 
 
 def _raw_items(value: Any) -> list[Any]:

@@ -73,6 +73,10 @@ def check_host(host: str, keys: Sequence[str]) -> None:
 async def open_listeners(host: str, port: int, context: ssl.SSLContext | None = None) -> Listeners:
     """Listen on one port, with TLS if a context is given."""
     listeners = await trio.open_tcp_listeners(port, host=host)
+    if port == 0:  # each address of a name has got a port of its own: the first one stays
+        listeners, others = listeners[:1], listeners[1:]
+        for listener in others:
+            await listener.aclose()
     if context is None:
         return listeners
     return [trio.SSLListener(listener, context, https_compatible=True) for listener in listeners]

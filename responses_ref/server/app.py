@@ -70,8 +70,8 @@ class App:
 
     def _asks_for_append(self, request: Request) -> bool:
         """The upgrade's own wish for the append prototype (RWS-APP-001)."""
-        wished = APPEND_BETA in request.headers.get("openai-beta", "")
-        return wished and self.rooms.settings.offers("append")
+        betas = request.headers.get("openai-beta", "").split(",")
+        return APPEND_BETA in map(str.strip, betas) and self.rooms.settings.offers("append")
 
     async def http(self, request: Request, respond: Responder) -> None:
         """Answer one plain HTTP request."""

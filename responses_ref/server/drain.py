@@ -12,7 +12,7 @@ from responses_ref.server.accept import Listeners, Server
 MARGIN_SECONDS = 2.0  # behind the grace time, for the last Close frames
 
 
-async def serve(server: Server, listeners: Listeners, signals: AsyncIterator[int]) -> None:
+async def serve(server: Server, listeners: Listeners, signals: AsyncIterator[int], grace: float) -> None:
     """Serve until the first signal, then drain; a second one, or the grace time's end, cuts what is left.
 
     The stages: nobody new comes in; idle connections get their Close, busy ones
@@ -26,13 +26,13 @@ async def serve(server: Server, listeners: Listeners, signals: AsyncIterator[int
         for listener in listeners:
             await listener.aclose()
         server.drain()
-        with trio.move_on_after(server.limits.grace_seconds + MARGIN_SECONDS) as grace:
+        with trio.move_on_after(grace + MARGIN_SECONDS) as patience:
             async with trio.open_nursery() as waiting:
-                waiting.start_soon(_stop_at_next, signals, grace)
+                waiting.start_soon(_stop_at_next, signals, patience)
                 await server.empty()
                 waiting.cancel_scope.cancel()
 
 
-async def _stop_at_next(signals: AsyncIterator[int], grace: trio.CancelScope) -> None:
+async def _stop_at_next(signals: AsyncIterator[int], patience: trio.CancelScope) -> None:
     await anext(signals)
-    grace.cancel()
+    patience.cancel()

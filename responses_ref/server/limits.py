@@ -27,7 +27,6 @@ class Limits:
     body_seconds: float = 300.0
     write_seconds: float = 30.0  # for each write of `write_bytes`
     close_seconds: float = 5.0  # RWS-CLS-012
-    grace_seconds: float = 10.0
 
 
 @attrs.define

@@ -154,15 +154,17 @@ async def delete(rooms: Rooms, request: Request, respond: Responder, response_id
 async def input_items(rooms: Rooms, request: Request, respond: Responder, response_id: str) -> None:
     """``GET /v1/responses/{id}/input_items``: the whole context that the response answered, in pages.
 
-    RWS-HTTP-016 to RWS-HTTP-018, RWS-HTTP-026.
+    RWS-HTTP-016 to RWS-HTTP-018, RWS-HTTP-026, RWS-HTTP-028.
     """
     node = await _stored(rooms, request, response_id)
     query = parse_qs(request.query)
-    newest = query.get("order", ["desc"])[0] != "asc"
-    after, limit = query.get("after", [""])[0], _limit(query.get("limit", ["20"])[0])
-    rest = _context(node, newest)
+    order, after = query.get("order", ["desc"])[0], query.get("after", [""])[0]
+    limit = _limit(query.get("limit", ["20"])[0])
+    if order not in ("asc", "desc"):
+        raise Refused(problem("invalid_value", param="order", why="it must be asc or desc"))
+    rest = _context(node, newest=order == "desc")
     if after and not any(name == after for name, _ in rest):
-        rest = _context(node, newest)
+        raise Refused(problem("invalid_value", param="after", why="it names no item of this list"))
     rows = list(islice(rest, limit + 1))  # one more than is asked for: is there one?
     page = [_listed(name, item) for name, item in rows[:limit]]
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else dict.fromkeys(ENDS)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from core_bench import Bench, MuteModel, call, create, output, refusal
+from core_bench import Bench, MuteModel, call, create, message, output, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ from responses_ref.model.tokens import tokenise
 from responses_ref.oracle import Oracle
 from responses_ref.pipeline import Pipeline
 from responses_ref.pipeline.classify import WORDS, Scan
-from responses_ref.protocol.batch import Finished
+from responses_ref.protocol.batch import Failed, Finished, ItemStarted, Piece
 from responses_ref.protocol.cache import Prepared
 
 FLAGGED = "error invalid_prompt @input"
@@ -112,6 +112,19 @@ def test_going_on_counts_like_starting_over(scripts: list[str], budget: int) -> 
         last = _receive(oracle, generate=False, **way)[-1]
         assert last["type"] == "response.completed"
         counts.append(last["response"]["usage"]["input_tokens"])
+    assert counts[0] == counts[1]
+
+
+def test_an_item_that_was_never_finished_is_no_context() -> None:
+    """What a failed response had begun is not in the context of the next one (RWS-RES-023)."""
+    counts = []
+    for broken in ([], [ItemStarted("message"), Piece("a", "output_text"), Piece(" b", "output_text")]):
+        bench = Bench()
+        bench.send(create())
+        bench.say(*message("one"), *broken, Failed("server_error", "It broke."))
+        bench.send(create("two", previous_response_id="resp_1"))
+        bench.finish()
+        counts.append([event["response"]["usage"] for event in bench.events if "response" in event][-1])
     assert counts[0] == counts[1]
 
 

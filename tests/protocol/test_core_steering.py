@@ -354,6 +354,14 @@ def test_the_matching_create_is_wrong() -> None:
     assert len(failed(bench)) == 1
 
 
+def test_an_error_names_the_place_that_the_client_knows() -> None:
+    """The steered input that stands before the create's own does not shift its places (RWS-CRE-011)."""
+    bench = Bench()
+    play(bench, [create(), says(*call()), steer("resp_1", "one"), steer("resp_1", "two"), says(Finished())])
+    told = bench.send(after(1, [output("call_1"), {"role": 1, "content": "x"}]))
+    assert told[0] == "error invalid_type @input[1].role"
+
+
 def test_the_conversation_goes_elsewhere() -> None:
     """A new chain on the lane drops the target: what waited for it fails when that chain's response ends."""
     bench = Bench()

@@ -58,6 +58,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("a choice without a type", {"tool_choice": {}}, "missing_required_parameter", "tool_choice.type"),
     ("a choice's type", {"tool_choice": {"type": []}}, "invalid_type", "tool_choice.type"),
     (
+        "a choice among no list",
+        {"tool_choice": {"type": "allowed_tools", "tools": 1}},
+        "invalid_type",
+        "tool_choice.tools",
+    ),
+    (
         "a choice of no tool",
         {"tool_choice": {"type": "function", "name": "f"}},
         "invalid_value",

@@ -52,12 +52,13 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(server: Server) -> AsyncIterator[Client]:
+async def connected(server: Server, *headers: tuple[str, str]) -> AsyncIterator[Client]:
     """One client of a server that runs; in the end it closes, and the server is empty."""
     async with server.running() as nursery, trio.open_nursery() as wire:
         near, far = memory_stream_pair()
         nursery.start_soon(server.serve_stream, far)
-        socket = await wrap_client_stream(wire, near, "server", "/v1/responses")
+        extra = [(name.encode(), value.encode()) for name, value in headers]
+        socket = await wrap_client_stream(wire, near, "server", "/v1/responses", extra_headers=extra)
         yield Client(socket)
         await socket.aclose()
         await server.empty()
@@ -121,6 +122,24 @@ async def test_a_draining_server_waits_for_its_accounts(autojump_clock: MockCloc
             await client.until("never")
         assert client.socket.closed.code == 1001
     assert len(accounts.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("beta", "answer"),
+    [
+        ("responses_websockets=2026-02-04", "response.failed"),
+        ("assistants=v2,  responses_websockets=2026-02-04", "response.failed"),
+        ("responses_websockets=2026-02-04-rc", "error"),
+        ("no_responses_websockets=2026-02-04", "error"),
+    ],
+)
+async def test_the_prototype_is_one_word_of_its_header(
+    beta: str, answer: str, autojump_clock: MockClock
+) -> None:
+    """``OpenAI-Beta`` is a list; without the word an append is unknown, with it a response that fails."""
+    async with connected(_build(), ("OpenAI-Beta", beta)) as client:
+        await client.socket.send_message('{"type": "response.append", "input": []}')
+        assert (await client.until("error", "response.failed"))["type"] == answer
 
 
 async def test_an_event_stream_says_what_came_before_its_head(autojump_clock: MockClock) -> None:

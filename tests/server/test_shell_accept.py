@@ -486,3 +486,19 @@ async def test_hello_is_what_it_says() -> None:
     async with serving(FakeApp(on_http=hello)) as shell:
         answer = await ask(shell, "memory", wire.request("GET", "/x?y"))
         assert answer.json() == {"method": "GET", "path": "/x", "query": "y", "tenant": 0, "body": ""}
+
+
+async def test_a_free_port_is_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with two addresses: a free port of each would be two, and only one could be told."""
+    opened = []
+
+    async def both(port: int, host: str) -> list[trio.SocketListener]:
+        opened.extend([(await real(port, host=address))[0] for address in ("127.0.0.1", "127.0.0.2")])
+        return list(opened)
+
+    real = trio.open_tcp_listeners
+    monkeypatch.setattr(trio, "open_tcp_listeners", both)
+    (listener,) = await open_listeners("localhost", 0)
+    assert listener is opened[0]
+    assert [one.socket.fileno() for one in opened[1:]] == [-1]
+    await listener.aclose()

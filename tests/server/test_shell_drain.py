@@ -21,7 +21,6 @@ from responses_ref.server import drain
 from responses_ref.server.accept import Server, open_listeners
 from responses_ref.server.framing import frame
 from responses_ref.server.http import Request, Responder
-from responses_ref.server.limits import Limits
 from responses_ref.server.websocket import WebSocket
 
 DELTAS = 40
@@ -79,13 +78,13 @@ class Draining:
 
 @asynccontextmanager
 async def serving_until(grace: float = 5.0) -> AsyncIterator[Draining]:
-    server = Server(FakeApp(busy_on_request, slow_answer), Limits(grace_seconds=grace))
+    server = Server(FakeApp(busy_on_request, slow_answer))
     send, receive = trio.open_memory_channel[int](5)
     listeners = await open_listeners("127.0.0.1", 0)
     gone = trio.Event()
 
     async def run() -> None:
-        await drain.serve(server, listeners, receive)
+        await drain.serve(server, listeners, receive, grace)
         gone.set()
 
     with trio.fail_after(20):
@@ -209,7 +208,7 @@ async def main():
     listeners = await accept.open_listeners("127.0.0.1", 0)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         print(listeners[0].socket.getsockname()[1], flush=True)
-        await drain.serve(server, listeners, signals)
+        await drain.serve(server, listeners, signals, 10.0)
 
 trio.run(main)
 """
