@@ -27,10 +27,11 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}\Z")  # RWS-LAN-001
 
 @attrs.define(eq=False)
 class Steer:
-    """One accepted ``response.steer``: its id, and its input as it came."""
+    """One accepted ``response.steer``: its id, its input as it came, and the bytes of the message."""
 
     id: str
     input: Any
+    size: int
     state: str = "accepted"
 
     def step(self, what: str) -> None:

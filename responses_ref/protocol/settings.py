@@ -24,7 +24,7 @@ class Settings:
     max_in_flight: int = 16  # running responses of one connection (RWS-LAN-009)
     max_lanes: int = 32  # distinct names of one connection's lifetime (RWS-LAN-012)
     max_queued: int = 64  # creates of one connection that may wait (RWS-LIM-005)
-    max_queued_bytes: int = 64 * 2**20  # RWS-LIM-015
+    max_queued_bytes: int = 64 * 2**20  # of them (RWS-LIM-015), and of steers for one response
     max_steers: int = 16  # submissions that may wait for one response (RWS-STR-017)
 
     def offers(self, profile: str) -> bool:

@@ -24,6 +24,7 @@ from .errors import INVALID, MAX_QUOTED
 from .events import Event
 from .items import OUTPUT_OF, FunctionCall
 from .lanes import Outcome, Steer, Turn
+from .settings import Settings
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -48,12 +49,12 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
     target = message.get("previous_response_id")
     running = connection.lanes.running.values()
     turn = next((t for t in running if t.created and t.live.response.id == target), None)
-    code = _fault(connection, message, turn)
+    code = _fault(connection, message, size, turn)
     if code:
         _failed(connection, turn, target, message.get("input"), code)
         return
     assert turn is not None
-    steer = Steer(turn.live.ids.new("steer"), message["input"])  # RWS-STR-002
+    steer = Steer(turn.live.ids.new("steer"), message["input"], size)  # RWS-STR-002
     turn.steers.append(steer)
     turn.live.aside("response.steer.accepted", steer={"id": steer.id, "previous_response_id": target})
     connection.flush(turn)
@@ -62,7 +63,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
         connection.finish(turn, Outcome("incomplete", "steered"))
 
 
-def _fault(connection: Connection, message: Mapping[str, Any], turn: Turn | None) -> str | None:
+def _fault(connection: Connection, message: Mapping[str, Any], size: int, turn: Turn | None) -> str | None:
     target = message.get("previous_response_id")
     if set(message) != FIELDS or not isinstance(target, str) or not _is_user_input(message["input"]):
         return "invalid_input"
@@ -74,8 +75,13 @@ def _fault(connection: Connection, message: Mapping[str, Any], turn: Turn | None
         return "steering_not_supported"
     if turn.state != "running":
         return "response_not_active"
-    full = len(turn.steers) >= connection.settings.max_steers
-    return "too_many_pending_steers" if full else None
+    return "too_many_pending_steers" if _is_full(connection.settings, turn.steers, size) else None
+
+
+def _is_full(limits: Settings, waiting: Sequence[Steer], size: int) -> bool:
+    """Whether one more steer of this size is too many (RWS-STR-017)."""
+    held = sum(steer.size for steer in waiting)
+    return len(waiting) >= limits.max_steers or held + size > limits.max_queued_bytes
 
 
 def _is_user_input(value: Any) -> bool:

@@ -254,6 +254,14 @@ def test_too_many_at_once() -> None:
     assert len(bench.inputs["resp_2"]) == 16
 
 
+def test_too_large_together() -> None:
+    """What waits is bounded in bytes too; what has no room is refused, and what fits is still taken."""
+    bench = Bench(Settings(max_queued_bytes=1_000))
+    play(bench, [create(), opens, steer("resp_1", "a" * 700)])
+    assert bench.send(steer("resp_1", "b" * 300)) == [f"{FAILED} too_many_pending_steers"]
+    assert bench.send(steer("resp_1", "c")) == [ACCEPTED]
+
+
 def test_on_a_named_lane() -> None:
     """All replies are on the lane of the target, also when that has ended (RWS-STR-006)."""
     bench = Bench()
