@@ -10,8 +10,6 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -48,9 +46,9 @@ _OPTIONS: Final = {
 
 def landed() -> frozenset[str]:
     """The profiles that the reference server has."""
-    from responses_ref.protocol.settings import LANDED
+    from responses_ref.protocol.settings import ALL_PROFILES
 
-    return read_profiles(LANDED)
+    return read_profiles(ALL_PROFILES)
 
 
 def arguments(config: Config) -> list[str]:
@@ -86,7 +84,7 @@ class OwnTarget:
 
 @attrs.define
 class Embedded:
-    """All configurations of the reference server; use `embedded`."""
+    """All configurations of the reference server; their processes end with ``nursery``."""
 
     features: Features
     nursery: trio.Nursery
@@ -143,15 +141,6 @@ async def _end(process: trio.Process) -> None:
             await process.wait()
         if process.stdout is not None:
             await process.stdout.aclose()
-
-
-@asynccontextmanager
-async def embedded(profiles: frozenset[str] | None = None) -> AsyncIterator[Embedded]:
-    """The reference server as a target; all its processes end with the block."""
-    features = Features(profiles=profiles or landed())
-    async with trio.open_nursery() as nursery:
-        yield Embedded(features, nursery)
-        nursery.cancel_scope.cancel()
 
 
 def main() -> None:

@@ -9,13 +9,13 @@ import attrs
 
 from conformance import match, values
 from conformance.match import Names
+from conformance.state import TERMINAL
 from conformance.verbs import Step
 from conformance.web import Head
 from conformance.wire import Message, Wire
 
 IN_PROGRESS: Final = "response.in_progress"
 TAKEN: Final = "taken"
-TERMINAL: Final = frozenset(("response.completed", "response.failed", "response.incomplete"))
 
 
 @attrs.frozen

@@ -81,9 +81,9 @@ def load(spec: Path | None = None, cases: Path | None = None) -> Spec:
 def read(spec: Path, cases: Path | None = None) -> tuple[Spec, list[str]]:
     """As `load`, but gives the problems back beside what could be read."""
     out, problems = Spec(), []
-    for directory in (spec, cases):
-        for path in sorted(directory.glob("*.md")) if directory else ():
-            name = f"{directory.name}/{path.name}" if directory else path.name
+    for directory in filter(None, (spec, cases)):
+        for path in sorted(directory.glob("*.md")):
+            name = f"{directory.name}/{path.name}"
             problems += _Document(name, path.read_text("utf-8"), out).read()
     if not out.clauses and not problems:
         problems.append(f"{spec}: no clause found")

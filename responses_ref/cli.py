@@ -1,4 +1,4 @@
-"""The command line. A command that is not built is not here."""
+"""A server of the Responses API over WebSocket, its benchmarks, and an oracle for ports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import __version__
 from .bench import command as command_bench
 from .model.streamer import profile
 from .oracle import run as run_oracle
-from .protocol.settings import LANDED
+from .protocol.settings import ALL_PROFILES
 from .serving import Options, serve
 
 
@@ -51,39 +51,43 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _profiles(text: str) -> frozenset[str]:
     names = frozenset(name.lower() for name in _names(text))
-    if unknown := names - LANDED:
-        known = ", ".join(sorted(LANDED))
+    if unknown := names - ALL_PROFILES:
+        known = ", ".join(sorted(ALL_PROFILES))
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; known: {known}")
     return names | {"core"}
 
 
 def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    add = commands.add_parser("serve", help="serve the protocol on one port").add_argument
-    add("--host", default="127.0.0.1", help="an address; another than loopback needs --api-key-env")
+    unsaid = argparse.SUPPRESS  # what is not said is left to Options
+    serve_parser = commands.add_parser(
+        "serve", help="serve the protocol on one port", argument_default=unsaid
+    )
+    add = serve_parser.add_argument
+    add("--host", help="an address; another than loopback needs --api-key-env")
     add("--port", type=_port, default=8765, help="0 takes a free one (default: %(default)s)")
     add(
         "--speed", default="instant", help="gpu-65, cerebras-1000, cerebras-4000, instant, or tokens a second"
     )
-    add("--ttft", type=_not_negative, metavar="SECONDS", help="time to the first token")
-    add("--grid", type=_grid, default=0.002, metavar="SECONDS", help="grid of the pacing timer")
+    add("--ttft", type=_not_negative, default=None, metavar="SECONDS", help="time to the first token")
+    add("--grid", type=_grid, metavar="SECONDS", help="grid of the pacing timer")
     add("--seed", type=_count, help="make every run byte-identical")
-    add("--models", type=_names, default=(), metavar="NAME,...", help="serve these models only")
-    add("--agent-turns", type=_count, default=1, help="tool rounds of the model without a script")
+    add("--models", type=_names, metavar="NAME,...", help="serve these models only")
+    add("--agent-turns", type=_count, help="tool rounds of the model without a script")
     add("--api-key-env", metavar="NAME", help="environment variable with the keys, separated by commas")
     add("--tls-cert", type=Path, metavar="PATH", help="certificate chain in PEM; serves https and wss")
     add("--tls-key", type=Path, metavar="PATH", help="its private key in PEM")
-    add("--profiles", type=_profiles, default=LANDED, metavar="LIST", help="offer these profiles only")
+    add("--profiles", type=_profiles, metavar="LIST", help="offer these profiles only")
     add("--dialect", choices=["append"], help="speak the append prototype on every connection")
     add("--trace", type=Path, metavar="DIR", help="write one JSON Lines file per connection")
-    add("--max-connection-seconds", type=_positive, default=3600.0)
+    add("--max-connection-seconds", type=_positive, help="lifetime")
     add("--idle-seconds", type=_positive, help="default: the connection's lifetime")
-    add("--heartbeat-seconds", type=_positive, default=240.0)
-    add("--grace-seconds", type=_positive, default=10.0)
-    add("--max-message-bytes", type=_positive_int, default=16_777_215)
-    add("--max-connections", type=_positive_int, default=10_000, help="at the same time")
-    add("--classify-ns-per-byte", type=_not_negative, default=0.0, metavar="N", help="a slower safety check")
-    add("--hops", type=_count, default=0, help="simulated services before inference")
-    add("--hop-latency", type=_not_negative, default=0.0, metavar="SECONDS", help="what each of them takes")
+    add("--heartbeat-seconds", type=_positive, help="longest silence of a running response")
+    add("--grace-seconds", type=_positive, help="for running responses, at the limit or at SIGTERM")
+    add("--max-message-bytes", type=_positive_int, help="beyond it: Close 1009")
+    add("--max-connections", type=_positive_int, help="at the same time")
+    add("--classify-ns-per-byte", type=_not_negative, metavar="N", help="a slower safety check")
+    add("--hops", type=_count, help="simulated services before inference")
+    add("--hop-latency", type=_not_negative, metavar="SECONDS", help="what each of them takes")
 
 
 def _bench_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

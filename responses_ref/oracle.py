@@ -51,6 +51,7 @@ from .protocol.cache import Prepared
 from .protocol.connection import Connection
 from .protocol.errors import Refused
 from .protocol.lanes import Turn
+from .protocol.resource import MAX_NUMBER
 from .protocol.settings import Settings
 from .serving import tokens
 from .store import MemoryStore
@@ -117,7 +118,7 @@ class Oracle:
         match line:
             case {"do": "open", "conn": str(name)} if not self._is_open(name):
                 self._open(name, line.get("inner") is True)
-            case {"do": "advance", "to": to} if type(to) in (int, float) and to <= codec.MAX_NUMBER:
+            case {"do": "advance", "to": to} if type(to) in (int, float) and to <= MAX_NUMBER:
                 self._advance(to)
             case {"do": "receive", "conn": str(name), "text": str(text)} if name in self.connections:
                 self._feed(name, self.connections[name].receive, text)

@@ -18,7 +18,7 @@ from .model.streamer import Profile
 from .model.tokens import TOKEN
 from .pipeline import Pipeline
 from .protocol.emitter import Ids
-from .protocol.settings import LANDED, Settings
+from .protocol.settings import Settings
 from .server import accept, drain
 from .server.app import App
 from .server.ids import RandomIds, SeededIds
@@ -27,6 +27,8 @@ from .server.session import Biller, Rooms, no_biller
 from .server.timer import Timers
 from .server.trace import TraceDir
 from .store import MemoryStore
+
+CORE, SHELL = Settings(), Limits()
 
 
 @attrs.frozen(kw_only=True)
@@ -43,15 +45,15 @@ class Options:
     api_key_env: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    profiles: frozenset[str] = LANDED
+    profiles: frozenset[str] = CORE.profiles
     dialect: str | None = None
     trace: Path | None = None
-    max_connection_seconds: float = 3600.0
+    max_connection_seconds: float = CORE.lifetime
     idle_seconds: float | None = None
-    heartbeat_seconds: float = 240.0
-    grace_seconds: float = 10.0
-    max_message_bytes: int = 16_777_215
-    max_connections: int = 10_000
+    heartbeat_seconds: float = CORE.heartbeat
+    grace_seconds: float = CORE.grace
+    max_message_bytes: int = SHELL.max_message_bytes
+    max_connections: int = SHELL.max_connections
     classify_ns_per_byte: float = 0.0
     hops: int = 0
     hop_latency: float = 0.0
@@ -98,12 +100,11 @@ def build(options: Options, biller: Biller = no_biller, stateless: bool = False)
     )
     ids = partial(_ids, options.seed)
     rooms = Rooms(settings, model, pipeline, MemoryStore(), timers, ids, draining, biller)
-    meta = {"profiles": sorted(settings.profiles), "limits": {"lifetime": settings.lifetime}}
+    dialects = [options.dialect] if options.dialect else []
+    limits_told = {"lifetime": settings.lifetime}
+    meta = {"profiles": sorted(settings.profiles), "limits": limits_told, "dialects": dialects}
     traces = TraceDir(options.trace, meta, keys) if options.trace else None
-    limits = Limits(
-        max_connections=options.max_connections,
-        max_message_bytes=options.max_message_bytes,
-    )
+    limits = Limits(options.max_connections, max_message_bytes=options.max_message_bytes)
     return accept.Server(App(rooms), limits, keys, timers, traces, draining)
 
 

@@ -14,7 +14,7 @@ import process
 import pytest
 
 from responses_ref.cli import parser
-from responses_ref.protocol.settings import LANDED
+from responses_ref.protocol.settings import ALL_PROFILES
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
@@ -82,8 +82,8 @@ class Reader:
     def serve(self, flags: list[str]) -> None:
         options = vars(parser().parse_args(["serve", *flags]))
         port = str(options["port"])
-        if options["trace"]:
-            flags[flags.index("--trace") + 1] = str(self.folder / options["trace"])
+        if options.get("trace"):
+            flags[flags.index("--trace") + 1] = str(self.folder / options.get("trace"))
         if "--port" in flags:
             del flags[flags.index("--port") : flags.index("--port") + 2]
         self.running.append(process.start(self.folder / f"server-{port}", *flags))
@@ -173,7 +173,7 @@ def test_the_table_of_options_is_the_parser_s() -> None:
 
 def test_the_table_of_profiles_is_the_server_s() -> None:
     text = (ROOT / "README.md").read_text().partition("## What works")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == LANDED
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == ALL_PROFILES
 
 
 def test_no_document_names_this_machine() -> None:

@@ -209,9 +209,9 @@ class _RefusesByAnError(Connection):
     __slots__ = ()
 
     def refuse_turn(self, turn: Turn, why: Any, on_lane: bool = True) -> None:
-        self.append = False
+        self.speaks_append = False
         super().refuse_turn(turn, why, on_lane)
-        self.append = True
+        self.speaks_append = True
 
 
 @core_mutant("RWS-APP-019")

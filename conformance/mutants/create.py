@@ -9,6 +9,7 @@ import attrs
 
 from conformance.mutants.harness import core_mutant, middle_mutant, mutant, option_mutant, server_mutant
 from conformance.mutants.middle import Middle, Out
+from conformance.state import TERMINAL
 from responses_ref.protocol.connection import Connection
 from responses_ref.protocol.lanes import Lanes, Turn
 from responses_ref.protocol.resource import Create
@@ -17,7 +18,6 @@ from responses_ref.store import MemoryStore
 
 Event = dict[str, Any]
 CREATE = "response.create"
-TERMINAL = ("response.completed", "response.failed", "response.incomplete")
 KNOWN = {field.name for field in attrs.fields(Create)} | {"type", "stream", "stream_options", "stream_id"}
 
 

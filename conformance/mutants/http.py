@@ -11,6 +11,7 @@ import attrs
 from conformance.mutants.harness import mutant, server_mutant
 from conformance.mutants.middle import Answer, Head, Out
 from conformance.mutants.reference import KEYS
+from conformance.state import TERMINAL
 from responses_ref.server.accept import Server
 from responses_ref.server.app import App
 from responses_ref.server.http import Request, Responder
@@ -18,7 +19,6 @@ from responses_ref.server.websocket import WebSocket
 from responses_ref.store import MemoryStore, Store
 
 Event = dict[str, Any]
-TERMINAL = ("response.completed", "response.failed", "response.incomplete")
 RESPONSES = "/v1/responses"
 
 

@@ -10,13 +10,13 @@ import attrs
 from conformance import raw
 from conformance.mutants.harness import core_mutant, middle_mutant, mutant, option_mutant, server_mutant
 from conformance.mutants.middle import Middle, Out
+from conformance.state import TERMINAL
 from responses_ref.protocol.actions import Action, Close
 from responses_ref.protocol.connection import Connection
 from responses_ref.server.accept import Server
 
 Event = dict[str, Any]
 FOR_EVER = 1e9
-TERMINAL = ("response.completed", "response.failed", "response.incomplete")
 
 
 def tells_the_limit(event: Event) -> bool:

@@ -15,7 +15,7 @@ from conformance.offer import Config, Features, Unavailable, read_profiles
 from conformance.target import Endpoint
 from responses_ref.model.streamer import profile
 from responses_ref.protocol.connection import Connection
-from responses_ref.protocol.settings import LANDED
+from responses_ref.protocol.settings import ALL_PROFILES
 from responses_ref.server.accept import Server
 from responses_ref.server.app import App
 from responses_ref.server.http import Request
@@ -55,7 +55,7 @@ def options(config: Config, more: dict[str, Any]) -> Options:
             key, make = _OPTIONS[name]
             out[key] = make(value)
         elif name == "without" and value:
-            out["profiles"] = LANDED - {one.lower() for one in read_profiles(value) - {"CORE"}}
+            out["profiles"] = ALL_PROFILES - {one.lower() for one in read_profiles(value) - {"CORE"}}
         elif name not in ("api-key", "stoppable", "handshake"):
             raise Unavailable(f"the reference server has no configuration {token}")
     return Options(**{**out, **more})

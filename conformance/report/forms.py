@@ -44,7 +44,7 @@ def console(report: Report) -> str:
     asked = [one for one in not_well(report) if one["profile"] in report["profiles"]]
     out = [line for clauses in alike(asked) for line in _on_console(clauses)]
     if others := len(not_well(report)) - len(asked):
-        out.append(f"{'beside':<14} {others} clauses of profiles that are not selected: in the report")
+        out.append(f"{'not selected':<14} {others} clauses of other profiles: in the report")
     for profile, counts in report["summary"]["profiles"].items():
         out.append(f"{profile:<14} {_counts(counts)}")
     out += [f"{'not applicable':<14} {count}: {reason}" for reason, count in left_out(report)]

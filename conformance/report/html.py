@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -65,13 +64,6 @@ def report_page(report: Report, run: Run) -> str:
 <noscript>{_plain(report)}</noscript>"""
     clauses = worst_first(report["clauses"])
     return page(f"{target}: {summary['line']}", body, {"clauses": clauses, "traces": _traces(report, run)})
-
-
-def trace_page(title: str, records: Iterable[Record], marked: int = -1) -> str:
-    """One trace by itself; ``marked`` is the index of a record to point at."""
-    records = list(records)
-    body = f'<h1>{escape(title)}</h1>\n<div id="trace"></div>'
-    return page(title, body, {"records": records, "marked": marked, "dropped": 0})
 
 
 def _about(report: Report) -> str:

@@ -187,4 +187,3 @@ function start() {
 }
 
 if (data.clauses) start();
-if (data.records) document.getElementById("trace").append(drawTrace(data.records, data.marked ?? -1, data.dropped));

@@ -92,8 +92,7 @@ def converse(way: Way, scene: Scene, server: Server, port: int) -> Run:
     """The client's side of it."""
     arm, load = way.make(port), scene.load
     new, turns, chained, said = [load.opening()], list[Turn](), 0, 0
-    began = idle = time.monotonic()
-    idle = 0.0
+    began, idle = time.monotonic(), 0.0
     for number in range(1, load.turns + 1):
         cpu, start = server.cpu(), time.monotonic()
         response = arm.ask(new)

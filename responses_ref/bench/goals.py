@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from .instructions import DELTA_RATIO, GROWTH, TURN_RATIO
 from .report import Row, shown
 
 
@@ -45,13 +46,13 @@ GOALS = (
     Goal(3, "flat out beside aiohttp", "flat out beside aiohttp", least=3.5, required=True),
     Goal(3, "flat out beside picows", "flat out beside picows", least=3.5, required=True),
     Goal(3, "flat out beside uvicorn", "flat out beside uvicorn", least=3.5, required=True),
-    Goal(3, "user instructions per delta", "instructions per delta", most=0.06, required=True),
+    Goal(3, "user instructions per delta", "instructions per delta", most=DELTA_RATIO, required=True),
     Goal(4, "1 x 4,000 tokens/s: % of a core", "1 x 4000: core", most=5),
     Goal(4, "50 x 65 tokens/s: CPU beside aiohttp", "50 x 65: beside aiohttp", most=1.2),
-    Goal(5, "turn 200 / 3, 2 KB", "instructions, parent id, 2000 bytes", most=1.05, required=True),
-    Goal(5, "turn 200 / 3, 8 KB", "instructions, parent id, 8000 bytes", most=1.05, required=True),
-    Goal(5, "the same, full history, 2 KB", "instructions, full, 2000 bytes", least=10, required=True),
-    Goal(5, "the same, full history, 8 KB", "instructions, full, 8000 bytes", least=10, required=True),
+    Goal(5, "turn 200 / 3, 2 KB", "instructions, parent id, 2000 bytes", most=TURN_RATIO, required=True),
+    Goal(5, "turn 200 / 3, 8 KB", "instructions, parent id, 8000 bytes", most=TURN_RATIO, required=True),
+    Goal(5, "the same, full history, 2 KB", "instructions, full, 2000 bytes", least=GROWTH, required=True),
+    Goal(5, "the same, full history, 8 KB", "instructions, full, 8000 bytes", least=GROWTH, required=True),
     Goal(6, "first delta of 64 at once, p99 beside quiet", "first delta of 64 beside quiet", most=3),
     Goal(6, "lag p99 beside posts of 1 MB, ms", "lag p99 ms beside big posts", most=10),
     Goal(7, "memory of an idle connection", "idle memory beside trio-websocket", most=0.7, required=True),

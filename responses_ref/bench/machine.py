@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +31,22 @@ def cpu_seconds(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return total / 1e9
+
+
+def asleep(step: float, seconds: float) -> float:
+    """The share of a core that a Trio loop takes which only sleeps, ``step`` seconds at a time.
+
+    A core that has slept runs cold: a program that wakes up often pays more for that than for its work.
+    """
+
+    async def sleep() -> None:
+        start = trio.current_time()
+        for tick in range(1, round(seconds / step) + 1):
+            await trio.sleep_until(start + tick * step)
+
+    before, clock = time.process_time(), time.perf_counter()
+    trio.run(sleep)
+    return (time.process_time() - before) / (time.perf_counter() - clock)
 
 
 def private_bytes(pid: int) -> int:

@@ -17,7 +17,7 @@ import attrs
 from .machine import SERVER_CORE, cpu_seconds, pin
 
 OURS = "responses-ref"
-# name -> the module it needs; all of them are in the "bench" extra.
+# name -> the module it needs; trio-websocket is always there, the others are in the "bench" extra.
 PEERS = {
     "trio-websocket": "trio_websocket",
     "websockets": "websockets",

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from .machine import allow_files
+from .machine import allow_files, asleep
 from .report import Chart, Report, Row, middle, quantile
 from .servers import OURS, PEERS, Server, missing, ours, peer, running
 from .wire import READ_BYTES, Broken, Counter, WebSocket, ask, stream
 
 NAIVE = "trio-websocket"
+GRID = 0.002  # seconds, as `serve` has it
 STALL_SECONDS = 60.0
 SETTLE_SECONDS = 0.002  # the kernel's accounts come a moment after the last event
 
@@ -174,7 +175,7 @@ def paced_row(name: str, runs: Sequence[Taken]) -> Row:
     }
 
 
-def paced_table(plan: Paced, rounds: int, names: Sequence[str], grid: float = 0.002) -> list[Row]:
+def paced_table(plan: Paced, rounds: int, names: Sequence[str], grid: float = GRID) -> list[Row]:
     """Each of these servers with the same streams, the rounds interleaved."""
     mine = ours("--speed", f"{plan.tps:g}", "--ttft", "0", "--grid", f"{grid:g}")
     runs: dict[str, list[Taken]] = {name: [] for name in names}
@@ -254,12 +255,14 @@ def run(size: Size) -> Report:
         report.charts.append(Chart(plan.said(), "us/event", bars=bars))
     if size.steps and NAIVE in names:
         capacity(report, size)
+    floor = asleep(GRID, size.seconds)
+    report.notes.append(f"A Trio loop that only sleeps 2 ms at a time takes {floor:.1%} of a core here.")
     return report
 
 
 def capacity(report: Report, size: Size) -> None:
     """How many streams fit on a core: the naive server's number, then multiples of it on ours."""
-    base, tried = most(NAIVE, size.steps, size.seconds, 0.002)
+    base, tried = most(NAIVE, size.steps, size.seconds, GRID)
     best, mine = most(OURS, [base * times for times in (8, 12, 14, 16, 18)], size.seconds, 0.005)
     report.tables["1,000-token streams on one core (ours at --grid 0.005)"] = [*tried, *mine]
     if base:

@@ -18,7 +18,7 @@ from responses_ref.protocol.resource import Create
 class ScriptedModel:
     """A model that says what the request's script asks for, at a profile's speed.
 
-    The same seed, response number and request give the same plan (RWS-SIM-051).
+    The same seed, turn number and request give the same plan (RWS-SIM-051).
     """
 
     profile: Profile
@@ -32,7 +32,7 @@ class ScriptedModel:
     def plan(
         self, progress: Progress, create: Create, new_tokens: int, cached_tokens: int, number: int
     ) -> Plan:
-        """Plan the response with this number; raises ``Refused`` when the script rejects the request."""
+        """Plan the response of the turn ``number``; raises ``Refused`` when its script rejects it."""
         random = Generator(Generator(self.seed).draw() + number)
         elements = scripted.say(progress, create, random.draw(), self.agent_turns)
         return streamer.plan(elements, self.profile, new_tokens, cached_tokens, random.draw())

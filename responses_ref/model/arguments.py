@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 import attrs
 
 from responses_ref.model.tokens import Generator
+from responses_ref.protocol.resource import MAX_NUMBER
 
 MAX_DEPTH = 16
 MAX_KEYS = 5_000
 MAX_ITEMS = 32
 MAX_LENGTH = 1_000
-MAX_NUMBER = 2**53
 
 Schema: TypeAlias = dict[str, Any]
 

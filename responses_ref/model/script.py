@@ -166,7 +166,7 @@ def _line(number: int, row: str, before: str) -> Line:
     found = re.fullmatch(pattern, rest.removeprefix(" "))
     line = Line(verb, **found.groupdict()) if found else None
     if line is None or not _fits(line):
-        raise _invalid(f"line {number} needs {words} behind '{verb}:'")
+        raise _invalid(f"line {number} needs {words} after '{verb}:'")
     return line
 
 

@@ -1,6 +1,6 @@
 """When what the model says comes: elements, a speed profile and a seed give a plan (spec annex A0).
 
-A plan is data: offsets in seconds from the start of the response.  Who plays it
+A plan is data: offsets in seconds from the start of the response.  Whoever plays it
 compares them with the time since then, so being late once shifts nothing later.
 """
 

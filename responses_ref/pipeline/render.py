@@ -21,7 +21,10 @@ from .work import Slices, Work
 
 @attrs.frozen(eq=False)
 class Rendered:
-    """The tokens of a context's items: this segment's, after its parent's. ``total`` counts all."""
+    """The tokens of a context's items: this segment's, after its parent's. ``total`` counts all.
+
+    Only the count is read here: the tokens stand for what an engine would have in its prefix cache.
+    """
 
     parent: Rendered | None = None
     tokens: tuple[str, ...] = ()

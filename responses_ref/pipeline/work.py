@@ -10,8 +10,8 @@ import attrs
 
 Slices: TypeAlias = Generator[float, None, Any]
 SLICE_UNITS = 16_000  # a unit is a character cut into tokens; so many are about a millisecond of work
-SLICE_TOKENS = 4_000
-UNITS_PER_TOKEN = 4
+UNITS_PER_TOKEN = 4  # as many characters as a token has
+SLICE_TOKENS = SLICE_UNITS // UNITS_PER_TOKEN
 ITEM_UNITS = 200  # what an item costs beside its texts, in each stage
 TEXT_UNITS = 40  # and a text beside its characters
 

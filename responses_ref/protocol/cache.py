@@ -98,8 +98,9 @@ class Cache:
         failed = node.response.status == "failed"
         own = [key for key, entry in self.entries.items() if entry.lane == lane]
         for key in own:
-            status = self.entries[key].node.response.status
-            if not failed or (status == "failed" and self.entries[key].node is not node.parent):
+            earlier = self.entries[key].node
+            # A failed response replaces failed ones only, and not its own parent, which may be tried again.
+            if not failed or (earlier.response.status == "failed" and earlier is not node.parent):
                 del self.entries[key]
         self.entries[node.response.id] = Entry(node, lane)
         if self.known is None:

@@ -1,9 +1,9 @@
-"""Text to objects and back. No other module knows JSON or cattrs.
+"""Text to objects and back. No other module of this room knows JSON, and none at all knows cattrs.
 
-In: ``decode`` gives one JSON object or refuses the message; ``create``,
-``item`` and ``steer_input`` give typed objects or refuse with the JSON path of
-what is wrong.  cattrs is lenient by default (it takes "4" for an int), so each
-primitive has a strict hook.
+In: ``decode`` gives one JSON object or refuses the message; ``create`` and
+``item`` give typed objects or refuse with the JSON path of what is wrong.
+cattrs is lenient by default (it takes "4" for an int), so each primitive has a
+strict hook.
 
 Out: what is rare is unstructured by cattrs and dumped.  A delta is not: it is
 one in a thousand of its kind, so everything but its text and number is encoded
@@ -28,11 +28,10 @@ from . import items
 from .errors import Problem, Refused, problem
 from .events import Deltas, Sendable
 from .items import Content, Item, Message, OtherItem, OtherPart, Part
-from .resource import Create, Json, Response, Strings, Usage, missing_or_wrong
+from .resource import MAX_NUMBER, Create, Json, Response, Strings, Usage, missing_or_wrong
 
 MAX_NESTING = 64
 MAX_VALUES = 200_000
-MAX_NUMBER = 2**53  # beyond it, not every language reads the number as sent: RWS-CRE-023
 
 
 def _refuse(code: str, **arguments: object) -> NoReturn:
@@ -84,11 +83,12 @@ EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
 
 def _holds_too_many(text: str) -> bool:
     """Whether it holds more than ``MAX_VALUES``. Reading them cannot be cut into slices: so count first."""
-    if _members(text) < MAX_VALUES:  # with those inside its strings
+    if _members(text) < MAX_VALUES:  # an upper bound: commas and brackets inside strings are in it
         return False
     bare = text.replace("\\\\", "").replace('\\"', "")
-    if bare.count('"') > 4 * MAX_VALUES:  # a value has one string, its key another
+    if bare.count('"') > 4 * MAX_VALUES:  # a value is one string at most, its key another: four quotes
         return True
+    # Exactly, then: each string cut out, and a digit put in its place.
     outside = "0".join(bare.split('"')[::2])
     return 1 + _members(outside) - len(EMPTY.findall(outside)) > MAX_VALUES
 
@@ -335,7 +335,7 @@ def encode(event: Sendable) -> list[bytes]:
     fields: dict[str, Any] = {"type": event.type}
     if event.sequence_number is not None:
         fields["sequence_number"] = event.sequence_number
-    if event.stream_id is not None:
+    if event.stream_id is not None:  # RWS-LAN-003, RWS-LAN-004
         fields["stream_id"] = event.stream_id
     fields |= {name: wire(value) for name, value in event.fields.items()}
     return [dumps(fields).encode()]

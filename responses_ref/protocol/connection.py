@@ -56,7 +56,7 @@ class Connection:
 
     settings: Settings
     ids: Ids
-    append: bool = False  # whether it speaks the append prototype
+    speaks_append: bool = False  # the append prototype
     cache: Cache = attrs.Factory(Cache)
     state: str = "open"
     now: float = 0.0
@@ -116,13 +116,13 @@ class Connection:
         full = len(waiting) >= limits.max_queued  # RWS-LIM-005, RWS-LIM-015; drops no parent: RWS-LIM-016
         if (full or self.lanes.waiting_bytes + size > limits.max_queued_bytes) and self.lanes.must_wait(lane):
             return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
-        if self.append:
+        if self.speaks_append:
             append.supersede(self)
         self.enqueue(lane, message, size)  # RWS-CRE-033
 
     def _lane_of(self, message: Mapping[str, Any]) -> str | None:
         if not self.settings.offers("lanes") or "stream_id" not in message:
-            return None  # RWS-LAN-004
+            return None
         name = message["stream_id"]
         if not isinstance(name, str) or not NAME.match(name):  # RWS-LAN-002
             raise Refused(problem("invalid_stream_id"))
@@ -210,20 +210,20 @@ class Connection:
             return
         turn.prepared = result
         if turn.emitter is None:
-            self._create_response(turn, result)
+            self._begin_response(turn, result)
         else:
             turn.input_tokens += result.input_tokens - result.cached_tokens
         turn.step("run")
         if turn.kept and append.pauses_again(self, turn):
             return
-        if turn.asked.warm_up:
+        if turn.asked.warm_up:  # RWS-WRM-001, RWS-WRM-002
             return self.finish(turn, Outcome())
         turn.live.lifecycle("in_progress")  # RWS-ORD-002
         self.flush(turn)
         self.do(StartModel(turn, result.plan))
         self.do(SetDeadline(f"heartbeat {turn.number}", self.now + self.settings.heartbeat))
 
-    def _create_response(self, turn: Turn, result: Prepared) -> None:
+    def _begin_response(self, turn: Turn, result: Prepared) -> None:
         turn.input_tokens, turn.cached_tokens = result.input_tokens, result.cached_tokens
         create, lane = turn.asked, turn.lane.name
         asked = echo(create)
@@ -255,7 +255,7 @@ class Connection:
     def _finished(self, turn: Turn, last: Failed | Finished) -> None:
         if isinstance(last, Failed):
             return self.finish(turn, Outcome("failed", None, last.code, last.message, last.announced))
-        pauses = self.append and turn.lane.name is None  # an append names no lane
+        pauses = self.speaks_append and turn.lane.name is None  # an append names no lane
         if pauses and last.reason is None and turn.open_calls:
             return append.pause(self, turn)
         self.finish(turn, Outcome("incomplete" if last.reason else "completed", last.reason))
@@ -297,7 +297,7 @@ class Connection:
         self.cache.ended(turn.lane.name, node)
         self._remember(node.response, turn)
         self.touched = self.now
-        if self.append and turn.lane.name is None:  # else nothing of the request and its plan is needed
+        if self.speaks_append and turn.lane.name is None:  # else nobody needs its request and plan
             self.last = turn
         self.do(SetDeadline(f"heartbeat {turn.number}", None))
         self.do(Bill(node.response))
@@ -337,7 +337,7 @@ class Connection:
 
     def refuse_turn(self, turn: Turn, why: Problem, on_lane: bool = True) -> None:
         """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-004)."""
-        if self.append:
+        if self.speaks_append:
             append.failed_at_once(self, turn, why)
         else:
             self.refuse(why, turn.lane.name if on_lane else None)
@@ -384,6 +384,6 @@ HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
     "response.create": (lambda connection: True, Connection._create),
     # RWS-CRE-036
     "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
-    "response.append": (lambda connection: connection.append, append.receive),  # RWS-CRE-019
+    "response.append": (lambda connection: connection.speaks_append, append.receive),  # RWS-CRE-019
     "response.processed": (lambda connection: connection.settings.offers("codex"), _ignore),
 }

@@ -43,7 +43,7 @@ class Ids(Protocol):
         """The ids of the ``number``-th turn: with a seed, what other lanes do does not change them."""
 
     def timestamp(self, number: int) -> int:
-        """Unix seconds, for the ``number``-th response of the connection."""
+        """Unix seconds, for the ``number``-th turn of the connection."""
 
 
 @attrs.frozen

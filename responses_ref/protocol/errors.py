@@ -1,9 +1,10 @@
-"""The error catalogue: every code this server can send, in one table (RWS-ERR-009, RWS-ERR-020).
+"""The error catalogue: the code of every refusal but a script's own (RWS-ERR-009, RWS-ERR-020).
 
 A :class:`Problem` is a value: the status and the four strings that each
 transport dresses in its own shape (an ``error`` event on a WebSocket, a JSON
 body over HTTP, a flat ``error`` event over SSE).  :class:`Refused` carries one
-out of nested validation; it never leaves the room it was raised for.
+to whoever answers: the core, the session, or the HTTP side.  The codes of
+``response.steer.failed`` are in ``steering.MESSAGES``.
 """
 
 from __future__ import annotations

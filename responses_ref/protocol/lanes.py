@@ -4,7 +4,8 @@ A connection is a set of lanes; the one without a name is the default lane.
 Creates wait in one line, in the order they came.  A turn may start when its
 lane is idle and one of the connection's slots is free, so a lane is FIFO
 (RWS-CRE-032, RWS-LAN-005), lanes run side by side (RWS-LAN-006), and nobody is
-overtaken by a later create of its own lane.
+overtaken by a later create of its own lane but the successor of a steered
+response, which goes first (RWS-STR-027).
 """
 
 from __future__ import annotations

@@ -80,14 +80,15 @@ class Create:
         return None
 
 
+MAX_NUMBER = 2**53  # beyond it, not every language reads the number as sent: RWS-CRE-023
 RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0, 2),
     "top_p": (0, 1),
     "top_logprobs": (0, 20),
     "presence_penalty": (-2, 2),
     "frequency_penalty": (-2, 2),
-    "max_output_tokens": (1, 2**53),
-    "max_tool_calls": (1, 2**53),
+    "max_output_tokens": (1, MAX_NUMBER),
+    "max_tool_calls": (1, MAX_NUMBER),
 }
 WORDS: dict[str, frozenset[str]] = {
     "truncation": frozenset({"auto", "disabled"}),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-# All that there is code for; offered unless fewer are asked for.
-LANDED = frozenset(
+SCRIPTED = "scripted"  # the model that is served whatever ``models`` says
+# Offered unless fewer are asked for.
+ALL_PROFILES = frozenset(
     {"core", "warm", "lanes", "steer", "http", "openresponses", "append", "codex", "reference"}
 )
 
@@ -14,7 +15,7 @@ LANDED = frozenset(
 class Settings:
     """The same for every connection of a server."""
 
-    profiles: frozenset[str] = LANDED
+    profiles: frozenset[str] = ALL_PROFILES
     append_for_all: bool = False
     models: tuple[str, ...] = ()  # empty: any name is served (RWS-SIM-030)
     lifetime: float = 3600.0  # RWS-LIM-001
@@ -31,7 +32,7 @@ class Settings:
         return profile in self.profiles
 
     def serves(self, model: str) -> bool:
-        return not self.models or model in self.models or model == "scripted"
+        return not self.models or model in self.models or model == SCRIPTED
 
     @property
     def lifetime_in_words(self) -> str:

@@ -58,7 +58,7 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
     turn.steers.append(steer)
     turn.live.aside("response.steer.accepted", steer={"id": steer.id, "previous_response_id": target})
     connection.flush(turn)
-    if turn.live.item is None and _may_stop(turn):
+    if turn.live.item is None and _may_stop(turn):  # RWS-STR-018
         connection.do(CancelModel(turn))
         connection.finish(turn, Outcome("incomplete", "steered"))
 
@@ -66,20 +66,20 @@ def receive(connection: Connection, message: Mapping[str, Any], size: int) -> No
 def _fault(connection: Connection, message: Mapping[str, Any], size: int, turn: Turn | None) -> str | None:
     target = message.get("previous_response_id")
     if set(message) != FIELDS or not isinstance(target, str) or not _is_user_input(message["input"]):
-        return "invalid_input"
+        return "invalid_input"  # RWS-STR-004, RWS-STR-005
     if turn is None:
         status, _ = connection.ended.get(target, NEVER)
         by_status = {None: "response_not_found", "completed": "response_already_completed"}
-        return by_status.get(status, "response_not_active")
+        return by_status.get(status, "response_not_active")  # RWS-STR-007, RWS-STR-023, RWS-STR-024
     if turn.asked.conversation or turn.asked.compacts:
-        return "steering_not_supported"
+        return "steering_not_supported"  # RWS-STR-008
     if turn.state != "running":
         return "response_not_active"
     return "too_many_pending_steers" if _is_full(connection.settings, turn.steers, size) else None
 
 
 def _is_full(limits: Settings, waiting: Sequence[Steer], size: int) -> bool:
-    """Whether one more steer of this size is too many (RWS-STR-017)."""
+    """Whether one more steer of this size is too many (RWS-STR-016, RWS-STR-017)."""
     held = sum(steer.size for steer in waiting)
     return len(waiting) >= limits.max_steers or held + size > limits.max_queued_bytes
 
@@ -110,7 +110,7 @@ def _is_user_part(raw: Any) -> bool:
 
 
 def _may_stop(turn: Turn) -> bool:
-    return bool(turn.steers) and not turn.open_calls
+    return bool(turn.steers) and not turn.open_calls  # RWS-STR-026
 
 
 def boundary(turn: Turn, body: Sequence[BatchPart], ends: bool) -> int | None:
@@ -133,11 +133,11 @@ def after(connection: Connection, turn: Turn, node: Node) -> None:
     lane, response_id = turn.lane, node.response.id
     steers, turn.steers = turn.steers, []
     if steers and node.response.status == "failed":
-        _give_up(connection, turn, response_id, steers)
+        _give_up(connection, turn, response_id, steers)  # RWS-STR-033
     elif steers and (node.open_calls or _explicit(connection, turn, response_id)):
-        lane.pending[response_id] = steers
+        lane.pending[response_id] = steers  # RWS-STR-030
         if node.open_calls and not _explicit(connection, turn, response_id):
-            _tell_pending(connection, turn, node, steers)
+            _tell_pending(connection, turn, node, steers)  # RWS-STR-019
     elif steers:
         raw = {**turn.raw, "input": [], "previous_response_id": response_id}
         connection.enqueue(lane.name, raw, 0, steers)  # RWS-STR-013, RWS-STR-014

@@ -196,7 +196,7 @@ class Server:
             if self.stats.open > self.limits.max_connections:
                 await self._turn_away(http)
             while not http.over and upgraded is None:
-                respond = Responder(http, http.link.trace)
+                respond = Responder(http)
                 upgraded = await self._guard(http.link.number, self._answer, http, respond)
                 if not (respond.started or upgraded or http.over):
                     await respond.problem(problem("server_error"))
@@ -210,7 +210,7 @@ class Server:
         self.stats.refused += 1
         http.over = True
         if self.stats.open <= self.limits.max_connections + self.limits.overflow_connections:
-            await Responder(http, http.link.trace).problem(problem("too_many_connections"))  # RWS-LIM-019
+            await Responder(http).problem(problem("too_many_connections"))  # RWS-LIM-019
 
     async def _answer(self, http: Http, respond: Responder) -> Upgraded | None:
         try:

@@ -281,8 +281,12 @@ class Responder:
     """The answer to one request: ``json``, ``problem`` or ``stream``, once."""
 
     _http: Http
-    trace: Trace | None
     started: bool = attrs.field(default=False, init=False)
+
+    @property
+    def trace(self) -> Trace | None:
+        """The connection's record, if one is kept."""
+        return self._http.link.trace
 
     def while_connected(self) -> AbstractAsyncContextManager[None]:
         """A block that is cancelled when the client goes away."""

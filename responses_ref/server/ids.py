@@ -27,7 +27,7 @@ class RandomIds:
 
 @attrs.define
 class SeededIds:
-    """Ids from (seed, place, counter), and times from the response's number.
+    """Ids from (seed, place, counter), and times from the turn's number.
 
     A place is a turn of a connection: "2/7". A later HTTP request counts as a connection: "2.3/1".
     """

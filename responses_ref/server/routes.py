@@ -17,6 +17,7 @@ from responses_ref.protocol.connection import Connection
 from responses_ref.protocol.errors import Problem, Refused, problem
 from responses_ref.protocol.events import Event, Sendable
 from responses_ref.protocol.items import Item
+from responses_ref.protocol.settings import SCRIPTED
 from responses_ref.protocol.states import TERMINAL
 
 from .http import RESPONSES, EventStream, Request, Responder, refuse
@@ -196,7 +197,7 @@ def _listed(name: str, item: Item) -> dict[str, Any]:
 
 async def models(rooms: Rooms, request: Request, respond: Responder) -> None:
     """``GET /v1/models`` (RWS-HTTP-019)."""
-    names = dict.fromkeys(("scripted", *rooms.settings.models))
+    names = dict.fromkeys((SCRIPTED, *rooms.settings.models))
     data = [{"id": name, "object": "model", "created": 0, "owned_by": "responses-ref"} for name in names]
     await respond.json(200, {"object": "list", "data": data})
 

@@ -44,7 +44,7 @@ from responses_ref.store import StoreFailed
 from .timer import Timers
 from .trace import Trace
 
-BURST = 256  # pieces of one stream between two turns of the others
+BURST = 256  # pieces of one stream between two turns of the others (RWS-LAN-028)
 BILL_SECONDS = 5.0  # what the account of a response may take, also when the connection is gone
 
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from responses_ref.bench import fairness, memory, stream
-from responses_ref.bench.machine import cpu_seconds, private_bytes
+from responses_ref.bench.machine import asleep, cpu_seconds, private_bytes
 from responses_ref.bench.servers import OURS, PEERS, CannotStart, ours, peer, running, spawn, subject
 from responses_ref.bench.stream import Paced, paced
 from responses_ref.bench.wire import WebSocket, ask
@@ -95,3 +95,7 @@ def test_the_kernel_counts_this_process() -> None:
     before = cpu_seconds(os.getpid())
     assert sum(number * number for number in range(300_000)) > 0
     assert cpu_seconds(os.getpid()) >= before > 0
+
+
+def test_a_loop_that_only_sleeps_takes_some_of_a_core() -> None:
+    assert 0 < asleep(0.01, 0.1) < 1

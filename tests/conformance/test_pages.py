@@ -8,7 +8,6 @@ import pytest
 from browser import Page, browser
 from test_report import made, page
 
-from conformance.report import html
 from conformance.report.matrix import matrix_page
 
 WIDTHS = {"phone": 390, "desktop": 1280}
@@ -43,13 +42,6 @@ def report(tmp_path: Path) -> Path:
 def matrix(tmp_path: Path) -> Path:
     file = tmp_path / "matrix.html"
     file.write_text(matrix_page([made()[0], made()[0]]), "utf-8")
-    return file
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    file = tmp_path / "trace.html"
-    file.write_text(html.trace_page("a turn", made()[1].cases["a-whole-turn"].records, 3), "utf-8")
     return file
 
 
@@ -119,15 +111,11 @@ async def test_an_address_with_a_clause_opens_it(report: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-async def test_a_matrix_and_a_trace(width: int, matrix: Path, trace: Path, tmp_path: Path) -> None:
+async def test_a_matrix(width: int, matrix: Path, tmp_path: Path) -> None:
     async with browser(tmp_path / "profile") as found:
         await found.open(matrix, width=width)
         assert await found.run("document.querySelectorAll('thead th').length") == 3
         assert await found.run("document.querySelector('tbody th').clientWidth") > 200
         assert await found.run("document.querySelectorAll('tbody code').length") > 10
-        await no_sideways_scrolling(found)
-        await found.open(trace, width=width)
-        assert await found.run("document.querySelectorAll('.rec').length") > 8
-        assert await found.run("document.querySelectorAll('.rec.marked').length") == 1
         await no_sideways_scrolling(found)
         assert found.complaints == []

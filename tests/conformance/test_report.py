@@ -157,7 +157,7 @@ def test_the_page_stands_alone_and_escapes_what_it_shows() -> None:
 
 def test_a_script_cannot_be_ended_by_what_a_server_says() -> None:
     record = {"t": 0, "conn": "a", "dir": "s2c", "kind": "text", "text": "</script><script>alert(1)</script>"}
-    text = html.trace_page("x", [record])
+    text = html.page("x", "", {"records": [record]})
     assert text.count("</script>") == 2
     data = text.partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(data)["records"] == [record]

@@ -120,7 +120,7 @@ def test_an_append_after_the_limit() -> None:
     """The lifetime is over while another lane still runs: an append is refused like any new create."""
     oracle = Oracle()
     oracle.step({"do": "open", "conn": "a"})
-    oracle.connections["a"].append = True
+    oracle.connections["a"].speaks_append = True
     oracle.step({"do": "advance", "to": 3590.0})
     for lane, text in (({"stream_id": "b"}, "pause: 30\nsay: late"), ({}, "say: soon")):
         event = {"type": "response.create", "model": "m", "input": text, **lane}

@@ -85,7 +85,7 @@ def test_every_event_has_the_fields_of_its_row() -> None:
     bench.send(create(stream_id="b"))
     bench.say(*call())
     bench.send(steer("resp_4"))
-    bench.append = bench.core.append = False
+    bench.append = bench.core.speaks_append = False
     bench.say(Finished(), turn=bench.turn_on("b"))
     common = {"type", "sequence_number", "stream_id"}
     for event in bench.events:
