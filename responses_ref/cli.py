@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import __version__
 from .bench import command as command_bench
-from .model.streamer import profile
+from .model.streamer import MAX_TTFT, profile
 from .oracle import run as run_oracle
 from .protocol.settings import ALL_PROFILES
 from .serving import Options, serve
@@ -39,7 +39,9 @@ _count = _number(int, 0, "a whole number, 0 or more")
 _positive_int = _number(int, 1, "a whole number greater than 0")
 _turns = _number(int, 3, "from 3 to 500", 500)
 _port = _number(int, 0, "a port, from 0 to 65535", 65_535)
-_grid = _number(float, 1e-6, "a number of seconds up to 1", 1)
+_grid = _number(float, 1e-6, "a number of seconds greater than 0, up to 1", 1)
+_hops = _number(int, 0, "from 0 to 1000", 1_000)
+_ttft = _number(float, 0, f"a number of seconds up to {MAX_TTFT}", MAX_TTFT)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -57,6 +59,14 @@ def _profiles(text: str) -> frozenset[str]:
     return names | {"core"}
 
 
+def _speed(text: str) -> str:
+    try:
+        profile(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     unsaid = argparse.SUPPRESS  # what is not said is left to Options
     serve_parser = commands.add_parser(
@@ -66,9 +76,12 @@ def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     add("--host", help="an address; another than loopback needs --api-key-env")
     add("--port", type=_port, default=8765, help="0 takes a free one (default: %(default)s)")
     add(
-        "--speed", default="instant", help="gpu-65, cerebras-1000, cerebras-4000, instant, or tokens a second"
+        "--speed",
+        type=_speed,
+        default="instant",
+        help="gpu-65, cerebras-1000, cerebras-4000, instant, or tokens a second",
     )
-    add("--ttft", type=_not_negative, default=None, metavar="SECONDS", help="time to the first token")
+    add("--ttft", type=_ttft, default=None, metavar="SECONDS", help="time to the first token")
     add("--grid", type=_grid, metavar="SECONDS", help="grid of the pacing timer")
     add("--seed", type=_count, help="make every run byte-identical")
     add("--models", type=_names, metavar="NAME,...", help="serve these models only")
@@ -86,7 +99,7 @@ def _serve_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     add("--max-message-bytes", type=_positive_int, help="beyond it: Close 1009")
     add("--max-connections", type=_positive_int, help="at the same time")
     add("--classify-ns-per-byte", type=_not_negative, metavar="N", help="a slower safety check")
-    add("--hops", type=_count, help="simulated services before inference")
+    add("--hops", type=_hops, help="simulated services before inference")
     add("--hop-latency", type=_not_negative, metavar="SECONDS", help="what each of them takes")
 
 
@@ -124,15 +137,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; exits 0 when it is done, 2 when it was asked for wrongly."""
-    command = parser()
-    options = vars(command.parse_args(arguments))
+    options = vars(parser().parse_args(arguments))
     chosen = options.pop("command")
     if chosen == "bench":
         sys.exit(command_bench.run(**options))
     if chosen == "oracle":
         sys.exit(run_oracle(**options))
-    try:
-        options["speed"] = profile(options.pop("speed"), options.pop("ttft"))
-        sys.exit(serve(Options(**options)))
-    except ValueError as error:
-        command.error(str(error))
+    options["speed"] = profile(options.pop("speed"), options.pop("ttft"))
+    sys.exit(serve(Options(**options)))

@@ -125,7 +125,10 @@ async def listen(server: accept.Server, options: Options) -> None:
     """Serve on the options' address until a signal, and say so when it is ready."""
     host, context = options.host, _tls(options)
     accept.check_host(host, server.keys)
-    listeners = await accept.open_listeners(host, options.port, context)
+    try:
+        listeners = await accept.open_listeners(host, options.port, context)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}, port {options.port}: {error.strerror}") from None
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         inner = listeners[0] if context is None else listeners[0].transport_listener
         port, secure = inner.socket.getsockname()[1], "" if context is None else "s"
@@ -144,7 +147,7 @@ def serve(options: Options) -> int:
     """Serve until a signal; the exit code."""
     try:
         trio.run(_serve, options)
-    except (ConfigError, OSError) as error:
+    except ConfigError as error:
         print(f"responses-ref serve: {error}", file=sys.stderr)
         return 2
     return 0

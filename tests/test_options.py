@@ -12,6 +12,8 @@ WRONG = [
     *(("--grid", grid) for grid in ("0", "nan", "inf", "1e9", "x")),
     *(("--speed", speed) for speed in ("0", "nan", "1e3", "fast")),
     *(("--ttft", ttft) for ttft in ("-1", "601", "nan", "x")),
+    *(("--hops", hops) for hops in ("-1", "1001", "1.5")),
+    *(("--speed", speed) for speed in ("0", "fast", "1e3", "1000001")),
     *((option, "0") for option in ("--max-message-bytes", "--max-connections", "--grace-seconds")),
     *((option, "x") for option in ("--max-connection-seconds", "--idle-seconds", "--hops", "--hop-latency")),
     ("--models", ","),

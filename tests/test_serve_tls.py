@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -77,3 +78,15 @@ def test_what_does_not_fit(pair: tuple[Path, Path], flags: list[str], complaint:
     assert done.returncode == 2
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "responses_ref", "serve", "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"responses-ref serve: cannot listen on 127.0.0.1, port {port}: Address already in use\n"
+    )

@@ -1,8 +1,8 @@
 """What went over one connection, one JSON object a line, for any judge to read.
 
-A file per connection: a first line with what the server claims, then every message,
-control frame, plain request and answer, in the order in which the server saw or
-queued them.  Keys never reach the file.  A file that cannot be written any more ends
+A file per connection on which anything was said: a first line with what the server
+claims, then every message, control frame, plain request and answer, in the order in
+which the server saw or queued them.  Keys never reach the file.  A file that cannot be written any more ends
 there, and its connection goes on.
 """
 
@@ -54,12 +54,14 @@ class Trace:
     _file: TextIO
     _secrets: re.Pattern[str] = NOTHING
     _start: float = attrs.field(factory=trio.current_time)
+    empty: bool = attrs.field(default=True, init=False)  # until something was said
     _closer: str = attrs.field(default="", init=False)  # who said Close first
     _ended: bool = attrs.field(default=False, init=False)
     _broken: bool = attrs.field(default=False, init=False)
 
     def line(self, direction: str, kind: str, **fields: Any) -> None:
         """Write one line; only deltas may wait in the buffer."""
+        self.empty = self.empty and kind == "eof"
         t = round(trio.current_time() - self._start, 6)
         entry = {"t": t, "conn": self.number, "dir": direction, "kind": kind, **fields}
         text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
@@ -140,7 +142,7 @@ class TraceDir:
     def open(self, number: int) -> Trace | None:
         """Begin the trace of connection ``number``; None if there can be no file for it."""
         try:
-            file = (self.path / f"{number:06}.jsonl").open("w", encoding="utf-8", newline="\n")
+            file = self._path(number).open("w", encoding="utf-8", newline="\n")
         except OSError as error:
             log.error("no trace of connection %d: %s", number, error.strerror)
             return None
@@ -151,9 +153,15 @@ class TraceDir:
         return trace
 
     def end(self, number: int) -> None:
-        """Finish a connection's trace."""
+        """Finish a connection's trace; one of a peer that only knocked is no use to anybody."""
         if (trace := self._open.pop(number, None)) is not None:
             trace.end()
+            if trace.empty:
+                with suppress(OSError):
+                    self._path(number).unlink()
+
+    def _path(self, number: int) -> Path:
+        return self.path / f"{number:06}.jsonl"
 
     async def run(self) -> None:
         """Flush all traces each second, for ever."""

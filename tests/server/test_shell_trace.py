@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,15 @@ async def test_everything_that_was_said_is_written_in_order(tmp_path: Path) -> N
         {"dir": "s2c", "kind": "close", "code": 4000, "reason": "bye", "by": "client"},
         {"dir": "s2c", "kind": "eof", "reset": False},
     ]
+
+
+async def test_a_peer_that_only_knocks_leaves_no_file(tmp_path: Path) -> None:
+    async with serving(FakeApp(echo), traces=TraceDir(tmp_path)) as shell:
+        await (await shell.tcp()).stream.aclose()
+        client = await shell.tcp()
+        await client.send(b"\x16\x03\x01\r\n\r\n")
+        assert (await client.answer()) is not None
+    assert os.listdir(tmp_path) == ["000002.jsonl"]
 
 
 async def test_who_closed_first_and_who_just_went_is_told_apart(tmp_path: Path) -> None:
