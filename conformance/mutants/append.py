@@ -89,7 +89,7 @@ class BeginsAnew(Middle):
 
     def request(self, message: Any) -> Iterable[Out]:
         if self.memory.get("ended") and message["type"] == "response.append":
-            settings = {"instructions": "Be brief.", "metadata": {"keep": "me"}, "model": "scripted"}
+            settings = {"parallel_tool_calls": False, "model": "scripted"}
             message = {**message, **settings, "type": "response.create"}
         return [message]
 
@@ -99,7 +99,7 @@ class _ForgetsSettings(Connection):
 
     def enqueue(self, name: str | None, raw: Any, size: int, carried: Any = ()) -> Turn:
         if self.last is not None:
-            raw = {**raw, "instructions": None}
+            raw = {**raw, "parallel_tool_calls": None}
         return super().enqueue(name, raw, size, carried)
 
 

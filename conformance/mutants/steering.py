@@ -150,11 +150,11 @@ class _BareSuccessor(Connection):
     __slots__ = ()
 
     def enqueue(self, name: str | None, raw: Any, size: int, carried: Sequence[Steer] = ()) -> Turn:
-        return super().enqueue(name, {**raw, "instructions": None} if carried else raw, size, carried)
+        return super().enqueue(name, {**raw, "tool_choice": None} if carried else raw, size, carried)
 
 
 @core_mutant("RWS-STR-014")
-def forgets_the_instructions(core: Connection) -> None:
+def forgets_the_tool_choice(core: Connection) -> None:
     core.__class__ = _BareSuccessor
 
 
@@ -250,8 +250,8 @@ class _OldSettings(Connection):
 
     def do(self, action: Action) -> None:
         if isinstance(action, Prepare) and action.turn.carried and action.turn.parent:
-            old = action.turn.parent.response.echo["metadata"]
-            action.turn.create = attrs.evolve(action.turn.asked, metadata=old)
+            old = action.turn.parent.response.echo["parallel_tool_calls"]
+            action.turn.create = attrs.evolve(action.turn.asked, parallel_tool_calls=old)
         super().do(action)
 
 
