@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from conformance.mutants.harness import mutant
+import attrs
+
+from conformance.mutants.harness import core_mutant, mutant
 from conformance.mutants.middle import Out
 from conformance.mutants.tools import is_create, lifecycle, of_type, rewritten, spoiled
+from responses_ref.protocol.connection import Connection
+from responses_ref.protocol.settings import Settings
 
 Json = dict[str, Any]
 
@@ -111,6 +115,18 @@ def a_token_beyond_the_limit(message: Any, memory: Json) -> Iterable[Out]:
 @mutant("RWS-SIM-030", on="request")
 def serves_one_model(message: Any, memory: Json) -> Iterable[Out]:
     yield spoiled(message) if is_create(message) and message["model"] != "scripted" else message
+
+
+class _OnlyTheList(Settings):
+    __slots__ = ()
+
+    def serves(self, model: str) -> bool:
+        return not self.models or model in self.models
+
+
+@core_mutant("RWS-SIM-030")
+def serves_nothing_beyond_the_list(core: Connection) -> None:
+    core.settings = _OnlyTheList(**attrs.asdict(core.settings, recurse=False))
 
 
 @mutant("RWS-SIM-050")
