@@ -153,6 +153,19 @@ def test_the_same_seed_gives_the_same_lines() -> None:
     check_story(lane_b)
 
 
+def test_references_are_asked_for_in_their_order(oracle: Oracle) -> None:
+    """Else the lines would differ from one process to the next."""
+    names = [f"msg_{number}" for number in (5, 3, 9, 3, 1, 7)]
+    event = {"type": "response.create", "model": "m", "input": [reference(name) for name in names]}
+    oracle.step({"do": "open", "conn": "b", "inner": True})
+    out = oracle.step({"do": "receive", "conn": "b", "text": json.dumps(event)})
+    assert f'"items": {json.dumps(list(dict.fromkeys(names)))}' in json.dumps(out)
+
+
+def reference(name: str) -> dict[str, str]:
+    return {"type": "item_reference", "id": name}
+
+
 def test_settings_are_obeyed() -> None:
     """Other bounds than the default ones, for ports that want to test them."""
     oracle = Oracle(settings=Settings(lifetime=2, grace=1))

@@ -7,8 +7,7 @@ nothing.  Output needs no rendering at all: the model made it of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -54,9 +53,12 @@ def _parts(item: Item) -> Content:
 
 @attrs.frozen
 class Prelude:
-    """What stands before the items. ``kept`` tokens of it are the parent's; ``same``: all of them."""
+    """What stands before the items. ``kept`` tokens of it are the parent's; ``same``: all of them.
 
-    tools: tuple[Mapping[str, Any], ...]
+    Tools are the same if their JSON is: to Python 1, 1.0 and true are equal, too.
+    """
+
+    tools: str
     instructions: str | None
     tool_tokens: int
     tokens: int
@@ -68,13 +70,13 @@ class Prelude:
         cls, create: Create, old: Prelude | None, tokenise: Callable[[str], Iterable[str]], work: Work
     ) -> Slices:
         """Render what differs from the parent's tools and instructions; work 0 when nothing does."""
-        tools, instructions = create.tools, create.instructions
+        tools, instructions = codec.dumps(list(create.tools)) if create.tools else "", create.instructions
         same_tools = old is not None and old.tools == tools
         if old is not None and same_tools and old.instructions == instructions:
             return attrs.evolve(old, kept=old.tokens, same=True)
         tool_tokens = old.tool_tokens if old is not None and same_tools else 0
         if tools and not same_tools:
-            tool_tokens = 1 + len((yield from work.draw(tokenise(codec.dumps(list(tools))))))
+            tool_tokens = 1 + len((yield from work.draw(tokenise(tools))))
         tokens = tool_tokens
         if instructions:
             tokens += 1 + len((yield from work.draw(tokenise(instructions))))

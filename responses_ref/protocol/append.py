@@ -72,13 +72,26 @@ def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any]
     """After the end of a response, an append is the next user message, with its settings (RWS-APP-008)."""
     if connection.state != "open":
         return lifetime.refuse_new(connection, None)
-    if last is None:
-        nothing = connection.enqueue(None, message, size)
-        connection.lanes.waiting.remove(nothing)
-        return connection.refuse_turn(nothing, problem("append_without_response"))
-    parent = last.live.response.id
-    raw = {**last.raw, "input": message.get("input"), "previous_response_id": parent, "generate": None}
-    connection.enqueue(None, raw, size)
+    why = problem("append_without_response") if last is None else connection.full(None, size)
+    if last is None or why is not None:
+        return _refuse(connection, message, size, why or problem("server_error"))
+    connection.enqueue(None, {**last.raw, **_next(last), "input": message.get("input")}, size)
+
+
+def _next(last: Turn) -> dict[str, Any]:
+    """What differs in the next create beside its input: it goes on from the last response, and generates."""
+    create = last.asked
+    options = {
+        name: value for name, value in (create.prompt_cache_options or {}).items() if name != "prewarm"
+    }
+    follows = {} if create.conversation else {"previous_response_id": last.live.response.id}
+    return {"generate": None, "prompt_cache_options": options or None, **follows}
+
+
+def _refuse(connection: Connection, message: Mapping[str, Any], size: int, why: Problem) -> None:
+    nothing = connection.enqueue(None, message, size)
+    connection.lanes.waiting.remove(nothing)
+    failed_at_once(connection, nothing, why)
 
 
 def _end_active(connection: Connection, turn: Turn, why: Problem) -> None:

@@ -112,13 +112,19 @@ class Connection:
         lane = self._lane_of(message)
         if self.state != "open":
             return lifetime.refuse_new(self, lane)
-        limits, waiting = self.settings, self.lanes.waiting
-        full = len(waiting) >= limits.max_queued  # RWS-LIM-005, RWS-LIM-015; drops no parent: RWS-LIM-016
-        if (full or self.lanes.waiting_bytes + size > limits.max_queued_bytes) and self.lanes.must_wait(lane):
-            return self.refuse(problem("too_many_queued_responses", limit=limits.max_queued), lane)
+        if full := self.full(lane, size):
+            return self.refuse(full, lane)  # drops no parent: RWS-LIM-016
         if self.speaks_append:
             append.supersede(self)
         self.enqueue(lane, message, size)  # RWS-CRE-033
+
+    def full(self, lane: str | None, size: int) -> Problem | None:
+        """Why one more create of this size cannot wait, if it would have to (RWS-LIM-005, RWS-LIM-015)."""
+        limits, lanes = self.settings, self.lanes
+        few = len(lanes.waiting) < limits.max_queued
+        if (few and lanes.waiting_bytes + size <= limits.max_queued_bytes) or not lanes.must_wait(lane):
+            return None
+        return problem("too_many_queued_responses", limit=limits.max_queued)
 
     def _lane_of(self, message: Mapping[str, Any]) -> str | None:
         if not self.settings.offers("lanes") or "stream_id" not in message:
@@ -162,7 +168,8 @@ class Connection:
         create = turn.create
         raw_items = (item for item in create.input if isinstance(item, dict))
         named = (item.get("id") for item in raw_items if item.get("type") == "item_reference")
-        foreign = tuple({i for i in named if isinstance(i, str) and self.cache.item(i) is None})
+        unknown = (i for i in named if isinstance(i, str) and self.cache.item(i) is None)
+        foreign = tuple(dict.fromkeys(unknown))  # in the order of the input
         turn.parent = self.cache.get(create.previous_response_id or "")
         key = None if turn.parent else create.parent_id
         if key is None and not foreign:
@@ -329,6 +336,7 @@ class Connection:
 
     def refuse(self, why: Problem, lane: str | None = None) -> None:
         """Tell the peer why a request is refused; the connection stays as it is (RWS-ERR-001)."""
+        self.told_limit |= why.code == "websocket_connection_limit_reached"
         error: dict[str, Any] = {"type": why.type, "code": why.code, "message": why.message}  # RWS-ERR-004
         error["param"] = why.param  # RWS-ERR-006
         if why.headers:

@@ -46,7 +46,6 @@ def refuse_new(connection: Connection, lane: str | None) -> None:
 def _why(connection: Connection) -> Problem:
     if connection.state == "draining":
         return problem("server_shutting_down")  # RWS-CLS-010
-    connection.told_limit = True
     return problem("websocket_connection_limit_reached", limit=connection.settings.lifetime_in_words)
 
 

@@ -160,7 +160,8 @@ def _tools(create: Create) -> Problem | None:
         for name in needed:
             if not isinstance(tool.get(name), str):
                 return missing_or_wrong(tool, name, f"tools[{index}].{name}")
-        if tool["type"] == "function" and not isinstance(tool.get("parameters") or {}, dict):
+        schema = tool.get("parameters")
+        if tool["type"] == "function" and not (schema is None or isinstance(schema, dict)):
             return problem("invalid_type", param=f"tools[{index}].parameters", expected="an object")
     return None
 
@@ -184,8 +185,9 @@ def _tool_choice(create: Create) -> Problem | None:
         return missing_or_wrong(choice, "type", "tool_choice.type")
     if choice["type"] == "allowed_tools" and not isinstance(choice.get("tools"), list):
         return problem("invalid_type", param="tool_choice.tools", expected="an array")
-    known = [tool.get("name") for tool in create.tools]
-    if choice["type"] in ("function", "custom") and choice.get("name") not in known:
+    named = choice["type"], choice.get("name")
+    known = [(tool["type"], tool.get("name")) for tool in create.tools]
+    if choice["type"] in ("function", "custom") and named not in known:
         return problem("invalid_value", param="tool_choice", why="it names no tool of this request")
     return None
 

@@ -22,7 +22,7 @@ from .batch import BatchPart, ItemDone
 from .cache import Node
 from .errors import INVALID, MAX_QUOTED
 from .events import Event
-from .items import OUTPUT_OF, FunctionCall
+from .items import OUTPUT_OF, CustomToolCall, FunctionCall
 from .lanes import Outcome, Steer, Turn
 from .settings import Settings
 
@@ -110,7 +110,8 @@ def _is_user_part(raw: Any) -> bool:
 
 
 def _may_stop(turn: Turn) -> bool:
-    return bool(turn.steers) and not turn.open_calls  # RWS-STR-026
+    called = any(isinstance(item, FunctionCall | CustomToolCall) for item in turn.live.response.output)
+    return bool(turn.steers) and not called  # RWS-STR-026
 
 
 def boundary(turn: Turn, body: Sequence[BatchPart], ends: bool) -> int | None:
@@ -214,7 +215,8 @@ def _failed(
     steer = {**identity, "previous_response_id": target, "input": value}
     message = MESSAGES[code].format(id=str(target)[:MAX_QUOTED])
     fields = {"steer": steer, "error": {"type": INVALID, "code": code, "message": message}}
-    if turn is not None and turn.created and turn.live.response.id == target:
+    runs = turn is not None and turn.number in connection.lanes.running
+    if turn is not None and runs and turn.created and turn.live.response.id == target:
         turn.live.aside("response.steer.failed", **fields)
         connection.flush(turn)
     else:

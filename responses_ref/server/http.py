@@ -261,12 +261,12 @@ class EventStream:
     """An answer whose body comes in pieces; sent as on a WebSocket."""
 
     _http: Http
-    sent: list[bytes] = attrs.field(factory=list, init=False)  # for the trace
 
     def send(self, data: bytes) -> None:
-        """Send some bytes of the body; never waits."""
+        """Send whole events; never waits."""
         if self._http.link.trace is not None:
-            self.sent.append(data)
+            for event in data.split(b"\n\n")[:-1]:
+                self._http.link.trace.http("s2c", None, event + b"\n\n")
         self._http.link.send(self._http.chunk(data))
 
     async def drained(self) -> None:
@@ -315,10 +315,8 @@ class Responder:
         self.started = True
         fields = [("content-type", "text/event-stream"), ("cache-control", "no-cache"), *headers]
         head, events = self._http.start(status, fields), EventStream(self._http)
-        try:
-            async with self._http.while_connected():
-                self._http.link.send(head)
-                yield events
-                await self._http.send(self._http.end())  # RWS-HTTP-027
-        finally:
-            self._http.log_answer(head, b"".join(events.sent))
+        self._http.log_answer(head, b"")
+        async with self._http.while_connected():
+            self._http.link.send(head)
+            yield events
+            await self._http.send(self._http.end())  # RWS-HTTP-027

@@ -93,6 +93,8 @@ async def create(rooms: Rooms, request: Request, respond: Responder) -> None:
     except UnicodeDecodeError:
         raise Refused(problem("invalid_json", why="it is not UTF-8")) from None
     message = codec.decode(text)
+    if rooms.draining.is_set():  # RWS-CLS-010
+        raise Refused(problem("server_shutting_down"))
     sink = HttpSink(message.get("stream") is True)
     core = Connection(rooms.settings, rooms.ids(request.connection, request.ordinal))
     async with trio.open_nursery() as nursery:
@@ -158,7 +160,7 @@ async def input_items(rooms: Rooms, request: Request, respond: Responder, respon
     RWS-HTTP-016 to RWS-HTTP-018, RWS-HTTP-026, RWS-HTTP-028.
     """
     node = await _stored(rooms, request, response_id)
-    query = parse_qs(request.query)
+    query = parse_qs(request.query, keep_blank_values=True)
     order, after = query.get("order", ["desc"])[0], query.get("after", [""])[0]
     limit = _limit(query.get("limit", ["20"])[0])
     if order not in ("asc", "desc"):
@@ -182,17 +184,25 @@ def _limit(text: str) -> int:
 
 
 def _context(node: Node, newest: bool) -> Iterator[tuple[str, Item]]:
-    """The items before a response's output, newest or oldest first; one that came without an id gets it."""
+    """The items before a response's output, newest or oldest first, by names that stand once each.
+
+    An item that came without an id gets one, and so does one whose id another has in this list.
+    """
+    seen = set[str]()
     for step in node.back() if newest else reversed(list(node.back())):
         items = list(enumerate(step.input if step is node else step.items))
         for place, item in reversed(items) if newest else items:
-            yield item.id or f"item_{step.response.id.removeprefix('resp_')}_{place}", item
+            made = f"item_{step.response.id.removeprefix('resp_')}_{place}"
+            name = made if item.id is None or item.id in seen else item.id
+            seen.add(name)
+            yield name, item
 
 
 def _listed(name: str, item: Item) -> dict[str, Any]:
     """An item with its id and a status, where its type has one."""
     status = {"status": "completed"} if hasattr(item, "status") else {}
-    return {"id": name, **status, **codec.wire(item)}
+    fields: dict[str, Any] = codec.wire(item)
+    return {"id": name} | status | fields | {"id": name}
 
 
 async def models(rooms: Rooms, request: Request, respond: Responder) -> None:

@@ -102,11 +102,13 @@ class Trace:
         self._closer = self._closer or ("client" if direction == "c2s" else "server")
         self.line(direction, "close", code=code, reason=reason, by=self._closer)
 
-    def http(self, direction: str, head: bytes, body: bytes = b"") -> None:
-        """A plain request or answer, without its keys."""
-        text, said = head.decode("latin-1"), body.decode(errors="replace")
-        text = self._secrets.sub(REDACTED, SECRETS.sub(r"\1\2" + REDACTED, text))
-        self.line(direction, "http", head=text, body=self._secrets.sub(REDACTED, said))
+    def http(self, direction: str, head: bytes | None, body: bytes = b"") -> None:
+        """A plain request or answer, without its keys; or with no head, one event of a streamed answer."""
+        said = self._secrets.sub(REDACTED, body.decode(errors="replace"))
+        if head is None:
+            return self.line(direction, "http", body=said)
+        text = self._secrets.sub(REDACTED, SECRETS.sub(r"\1\2" + REDACTED, head.decode("latin-1")))
+        self.line(direction, "http", head=text, body=said)
 
     def eof(self, reset: bool = False, direction: str = "c2s") -> None:
         """The end of TCP, as far as this connection has seen it first."""

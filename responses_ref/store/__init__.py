@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Protocol
 
 import attrs
@@ -42,13 +43,14 @@ class MemoryStore:
     """The default: in this process, gone with it. It holds nodes, so a stored parent is warm."""
 
     nodes: OrderedDict[tuple[int, str], Node] = attrs.Factory(OrderedDict)
-    items: dict[tuple[int, str], Item] = attrs.Factory(dict)
+    items: dict[tuple[int, str], dict[str, Item]] = attrs.Factory(dict)  # by the response that brought it
     heads: OrderedDict[tuple[int, str], Node] = attrs.Factory(OrderedDict)
 
     async def put(self, tenant: int, node: Node) -> None:
         if node.store:
             self.nodes[tenant, node.response.id] = node
-            self.items.update({(tenant, item.id): item for item in node.items if item.id is not None})
+            for item in _brought(node):
+                self.items.setdefault((tenant, item.id or ""), {})[node.response.id] = item
         if node.conversation is not None:
             self.heads[tenant, node.conversation] = node
             self.heads.move_to_end((tenant, node.conversation))
@@ -62,7 +64,7 @@ class MemoryStore:
         return self.nodes.get((tenant, key)) or self.heads.get((tenant, key))
 
     async def item(self, tenant: int, item_id: str) -> Item | None:
-        return self.items.get((tenant, item_id))
+        return next(iter(self.items.get((tenant, item_id), {}).values()), None)
 
     async def delete(self, tenant: int, response_id: str) -> bool:
         node = self.nodes.pop((tenant, response_id), None)
@@ -71,6 +73,16 @@ class MemoryStore:
         return node is not None
 
     def _forget_items(self, tenant: int, node: Node) -> None:
-        for item in node.items:
-            if item.id is not None and self.items.get((tenant, item.id)) is item:
-                del self.items[tenant, item.id]
+        for item in _brought(node):
+            owners = self.items.get((tenant, item.id or ""), {})
+            owners.pop(node.response.id, None)
+            if not owners:
+                self.items.pop((tenant, item.id or ""), None)
+
+
+def _brought(node: Node) -> Iterator[Item]:
+    """The items with an id that came into the store with this node: its own and its unstored parents'."""
+    for step in node.back():
+        if step.store and step is not node:
+            return
+        yield from (item for item in step.items if item.id is not None)

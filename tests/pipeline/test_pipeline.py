@@ -115,6 +115,18 @@ def test_going_on_counts_like_starting_over(scripts: list[str], budget: int) -> 
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("pair", [(1, 1.0), (1, True), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
+def test_tools_that_python_takes_for_equal_are_others(pair: tuple[Any, Any]) -> None:
+    """Their JSON differs, so they are rendered anew and save nothing (RWS-RES-024)."""
+    bench = Bench()
+    for number, value in enumerate(pair):
+        tool = {"type": "function", "name": "f", "parameters": {"x": value}}
+        parent = {"previous_response_id": "resp_1"} if number else {}
+        bench.send(create(tools=[tool], **parent))
+        bench.finish()
+    assert bench.events[-1]["response"]["usage"]["input_tokens_details"]["cached_tokens"] == 0
+
+
 def test_an_item_that_was_never_finished_is_no_context() -> None:
     """What a failed response had begun is not in the context of the next one (RWS-RES-023)."""
     counts = []

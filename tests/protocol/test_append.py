@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from core_bench import Bench, Step, call, create, output, play
+from core_bench import Bench, Step, call, create, message, output, play, steer
 
 from responses_ref.oracle import Oracle
 from responses_ref.protocol.batch import Finished
@@ -130,3 +130,52 @@ def test_an_append_after_the_limit() -> None:
     sent = oracle.step({"do": "receive", "conn": "a", "text": appended})
     assert [json.loads(line["text"])["type"] for line in sent if line["out"] == "send"] == ["error"]
     assert "websocket_connection_limit_reached" in sent[0]["text"]
+
+
+def test_appends_wait_within_the_bounds_of_creates() -> None:
+    """64 may wait; the next one is a response that fails at once, and drops nothing (RWS-LIM-005)."""
+    bench = Bench(append=True)
+    play(bench, [create(), Bench.finish])
+    for lane in range(16):
+        bench.send(create(stream_id=f"lane-{lane}"))
+    more = append({"role": "user", "content": "x"})
+    assert [bench.send(more) for _ in range(64)] == [[]] * 64
+    assert bench.send(more) == ["created", "failed too_many_queued_responses"]
+    bench.finish()
+    assert bench.events[-1]["response"]["previous_response_id"] == "resp_1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"conversation": "c"}, None),
+        ({"prompt_cache_options": {"prewarm": True, "ttl": "1h"}}, "resp_1"),
+        ({"generate": False}, "resp_1"),
+    ],
+)
+def test_the_next_response_goes_on_and_generates(settings: dict[str, Any], expected: str | None) -> None:
+    """An append after the end keeps the settings, but for what would forbid the turn or make it a warm-up."""
+    bench = Bench(append=True)
+    bench.send(create(**settings))
+    if bench.playing:
+        bench.finish()
+    bench.send(append({"role": "user", "content": "x"}))
+    assert bench.finish()[-1] == "completed"
+    assert bench.events[-1]["response"]["previous_response_id"] == expected
+
+
+def test_the_limit_is_told_in_words_too() -> None:
+    """What waits at the limit fails in this dialect's way; the limit event still comes before the Close."""
+    bench = Bench(append=True)
+    play(bench, [create(), create("waits"), limit])
+    told = bench.finish()
+    assert told[-1] == "error websocket_connection_limit_reached"
+    assert bench.closed is not None
+
+
+def test_a_response_that_has_called_is_not_interrupted_after_its_pause() -> None:
+    """Nor by a steer that comes when the outputs are in (RWS-STR-026)."""
+    bench = Bench(append=True)
+    play(bench, [create(), calls, append(ONE)])
+    assert bench.send(steer("resp_1")) == ["steer.accepted"]
+    assert not any("incomplete" in line for line in bench.say(*message("a")))

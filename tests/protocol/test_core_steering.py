@@ -370,6 +370,14 @@ def test_an_error_names_the_place_that_the_client_knows() -> None:
     assert told[0] == "error invalid_type @input[1].role"
 
 
+def test_a_failed_target_takes_its_steers_along() -> None:
+    """That is said after the end, when no response runs to be numbered with (RWS-STR-025)."""
+    bench = Bench()
+    play(bench, [create(), opens, steer("resp_1")])
+    assert bench.fail() == ["failed server_error", f"{FAILED} successor_creation_failed"]
+    assert failed(bench) == [("steer_1", "resp_1", "more", "successor_creation_failed", 0)]
+
+
 def test_the_conversation_goes_elsewhere() -> None:
     """A new chain on the lane drops the target: what waited for it fails when that chain's response ends."""
     bench = Bench()

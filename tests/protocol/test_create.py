@@ -75,6 +75,27 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "invalid_value",
         "tool_choice",
     ),
+    (
+        "a choice of a function that is custom",
+        {"tools": [{"type": "custom", "name": "f"}], "tool_choice": {"type": "function", "name": "f"}},
+        "invalid_value",
+        "tool_choice",
+    ),
+    (
+        "a choice of a function without a name",
+        {"tools": [{"type": "web_search"}], "tool_choice": {"type": "function"}},
+        "invalid_value",
+        "tool_choice",
+    ),
+    *(
+        (
+            f"a schema that is {schema!r}",
+            {"tools": [{"type": "function", "name": "f", "parameters": schema}]},
+            "invalid_type",
+            "tools[0].parameters",
+        )
+        for schema in ([], 0, "", 5)
+    ),
     ("include as a string", {"include": "all"}, "invalid_type", "include"),
     ("an include that is no string", {"include": ["a", 1]}, "invalid_type", "include[1]"),
     ("metadata as a list", {"metadata": []}, "invalid_type", "metadata"),
@@ -241,3 +262,20 @@ def test_what_is_echoed() -> None:
     assert (echo["user"], echo["store"], echo["background"]) == ("u", False, False)
     assert "client_metadata" not in echo
     assert "prompt" not in echo
+
+
+@pytest.mark.parametrize("field", ["tools", "include", "context_management", "input"])
+def test_a_list_is_read_up_to_its_first_fault(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """199,000 faults are one refusal: noting each of them took seconds, with all streams waiting."""
+    faults: list[str] = []
+
+    class Counted(codec.Wrong):
+        def __init__(self, expected: str, path: str = "") -> None:
+            faults.append(expected)
+            super().__init__(expected, path)
+
+    monkeypatch.setattr(codec, "Wrong", Counted)
+    wrong = [1] * 1_000
+    value = [{"role": "user", "content": wrong}] if field == "input" else wrong
+    assert Bench().send(create("hi") | {field: value})[0].startswith("error invalid_type")
+    assert len(faults) == 1

@@ -207,3 +207,20 @@ async def test_a_create_and_a_close_in_one_write(autojump_clock: MockClock) -> N
             assert answer.endswith(b"\x88\x02\x03\xe8")
             await server.empty()
         assert server.stats.crashed == 0
+
+
+async def test_a_request_that_is_complete_too_late_is_refused(autojump_clock: MockClock) -> None:
+    """Its body comes while the server drains and waits for others (RWS-CLS-010)."""
+    body = b'{"model": "m", "input": "say: a"}'
+    head = b"POST /v1/responses HTTP/1.1\r\nhost: server\r\ncontent-length: %d\r\n\r\n" % len(body)
+    server = _build()
+    async with server.running() as nursery:
+        near, far = memory_stream_pair()
+        nursery.start_soon(server.serve_stream, far)
+        await near.send_all(head + body[:5])
+        await trio.testing.wait_all_tasks_blocked()
+        server.drain()
+        await near.send_all(body[5:])
+        answer = await near.receive_some()
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"server_shutting_down" in answer

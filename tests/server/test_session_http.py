@@ -114,5 +114,12 @@ async def test_the_pages_of_the_input_items() -> None:
                 if not page["has_more"]:
                     break
             assert got == wanted
-        for limit in ("0", "101", "x", "-1", "000000001999"):
+        twice = [{"role": "user", "content": text, "id": "msg_a"} for text in ("one", "two")]
+        third = (await client.post(input=twice)).json()
+        target = f"/v1/responses/{third['id']}/input_items?limit=1&after="
+        page = (await client.get(target)).json()
+        rest = (await client.get(target + page["last_id"])).json()
+        texts = [one["data"][0]["content"][0]["text"] for one in (page, rest)]
+        assert (texts, rest["has_more"]) == (["two", "one"], False)
+        for limit in ("", "0", "101", "x", "-1", "000000001999"):
             assert (await client.get(f"/v1/responses/{second['id']}/input_items?limit={limit}")).status == 400

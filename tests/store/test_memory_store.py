@@ -43,6 +43,31 @@ async def test_an_item_is_found_by_its_id() -> None:
     assert list(memory.items) == [(0, "msg_1")]
 
 
+async def test_an_item_of_an_unstored_parent_is_found() -> None:
+    """With a response its whole context is stored (RWS-CTX-013), and goes with it."""
+    memory = MemoryStore()
+    stored = node("resp_1", message("msg_1"))
+    unstored = node("resp_2", message("msg_2"), parent=stored, stored=False)
+    await memory.put(0, stored)
+    await memory.put(0, node("resp_3", message("msg_3"), parent=unstored))
+    assert await memory.item(0, "msg_2") == message("msg_2")
+    assert await memory.delete(0, "resp_3")
+    assert await memory.item(0, "msg_2") is None
+    assert await memory.item(0, "msg_1") == message("msg_1")
+
+
+async def test_an_item_that_two_responses_have_stays_with_the_other() -> None:
+    """Clients send items again by their id: to forget one of the responses is not to forget the item."""
+    memory = MemoryStore()
+    for name in ("resp_1", "resp_2"):
+        await memory.put(0, node(name, message("msg_1")))
+    for name in ("resp_2", "resp_1"):
+        assert await memory.item(0, "msg_1") == message("msg_1")
+        assert await memory.delete(0, name)
+    assert await memory.item(0, "msg_1") is None
+    assert memory.items == {}
+
+
 async def test_tenants_do_not_see_each_other() -> None:
     """An id of another key's is no id (RWS-ERR-015, RWS-HTTP-025)."""
     memory = MemoryStore()
