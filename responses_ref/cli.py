@@ -118,6 +118,8 @@ def _bench_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     axes("--rtt", type=_not_negative, metavar="SECONDS", help="round trip (default: 0.02)")
     axes("--bandwidth", type=_not_negative, metavar="N", help="bytes a second (default: 0, no limit)")
     axes("--classify-ns-per-byte", type=_not_negative, metavar="N", help="a slower safety check")
+    axes("--hops", type=_hops, metavar="N", help="simulated services before inference (default: 0)")
+    axes("--hop-latency", type=_not_negative, metavar="SECONDS", help="what each of them takes")
     axes("--rounds", type=_positive_int, metavar="N", help="of which the median counts (default: 1)")
 
 

@@ -30,6 +30,8 @@ class Scene:
     tps: float = 1_000
     ttft: float = 0.05
     classify_ns_per_byte: float = 0.0
+    hops: int = 0  # services before the model, of ``hop_latency`` seconds each
+    hop_latency: float = 0.0
     rounds: int = 1
     letters: tuple[str, ...] = tuple(way.letter for way in WAYS)
 
@@ -41,7 +43,7 @@ class Scene:
             f"{load.turns} turns, {load.output_bytes} bytes a tool output, {load.tool_seconds:g} s a tool,"
             f" {self.tps:g} tokens/s after {self.ttft * 1e3:g} ms, RTT {far.rtt * 1e3:g} ms, {line},"
             f" {far.setup_rtts} RTTs to connect, classifier {self.classify_ns_per_byte:g} ns/byte,"
-            f" rounds: {self.rounds}"
+            f" {self.hops} hops of {self.hop_latency * 1e3:g} ms, rounds: {self.rounds}"
         )
 
     def model_seconds(self, tokens: int) -> float:
@@ -73,7 +75,8 @@ class Run:
 
 def play(way: Way, scene: Scene) -> Run:
     """Have the conversation once, with a server and a line of its own."""
-    options: dict[str, Any] = {"ttft": scene.ttft, "classify_ns_per_byte": scene.classify_ns_per_byte}
+    names = ("ttft", "classify_ns_per_byte", "hops", "hop_latency")
+    options: dict[str, Any] = {name: getattr(scene, name) for name in names}
     options |= {"speed": f"{scene.tps:g}" if scene.tps else "instant", **way.server}
     server = spawn(way.letter, subject(json.dumps(options)))
     command = [sys.executable, "-m", "responses_ref.bench.relay", str(server.port)]
@@ -217,6 +220,16 @@ FULL = (
         rounds=5,
         letters=("B", "C warm", "E"),
     ),
+    Scene(
+        "20 turns, heavy classifier, four services",
+        Load(),
+        FAR,
+        classify_ns_per_byte=HEAVY,
+        hops=4,
+        hop_latency=0.005,
+        rounds=3,
+        letters=("B", "C warm"),
+    ),
     Scene("100 turns", Load(turns=100, output_bytes=2_000), FAR),
     Scene("100 turns on one machine", Load(turns=100, output_bytes=8_000), tps=0, ttft=0.0),
 )
@@ -246,6 +259,6 @@ def figures(scene: Scene, runs: dict[str, list[Run]]) -> dict[str, float]:
     if scene.name == "20 turns":
         warm = abs(total["E"] / total["C warm"] - 1)
         return {"loop E faster than A": 1 - total["E"] / total["A"], "loop E beside C warm": warm}
-    if scene.classify_ns_per_byte:
+    if scene.classify_ns_per_byte and {"B", "E"} <= total.keys():
         return {"loop E faster than B, heavy": 1 - total["E"] / total["B"]}
     return {}

@@ -50,6 +50,8 @@ class Axes:
     rtt: float | None = None
     bandwidth: float | None = None
     classify_ns_per_byte: float | None = None
+    hops: int | None = None
+    hop_latency: float | None = None
     rounds: int | None = None
 
     def scene(self) -> agent_loop.Scene | None:

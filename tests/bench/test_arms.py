@@ -141,3 +141,10 @@ def test_ways_are_told_apart() -> None:
     assert len(BY_LETTER) == len(WAYS) == 7
     assert [way.letter for way in WAYS if way.grows] == ["A", "B", "D"]
     assert isinstance(WAYS[0], Way)
+
+
+def test_services_before_the_model_are_waited_for() -> None:
+    """Each turn passes all of them; a lower bound holds on any machine."""
+    scene = attrs.evolve(SCENE, load=Load(turns=3, output_bytes=100), hops=4, hop_latency=0.05)
+    turns = play(WAYS[-1], scene).turns
+    assert all(turn.overhead > 0.2 for turn in turns)

@@ -107,12 +107,12 @@ def test_asked_for_wrongly(arguments: list[str], said: str, capsys: pytest.Captu
 def test_axes_make_a_scene() -> None:
     assert command.Axes().scene() is None
     scene = command.Axes(
-        turns=5, bytes=100, tool_seconds=0.1, rtt=0.5, bandwidth=1e6, tps=50, rounds=2
+        turns=5, bytes=100, tool_seconds=0.1, rtt=0.5, bandwidth=1e6, tps=50, rounds=2, hops=3
     ).scene()
     assert scene is not None
     assert scene.load == Load(turns=5, output_bytes=100, tool_seconds=0.1)
     assert (scene.distance.rtt, scene.distance.bandwidth) == (0.5, 1e6)
-    assert (scene.tps, scene.ttft, scene.rounds) == (50, 0.05, 2)
+    assert (scene.tps, scene.ttft, scene.rounds, scene.hops) == (50, 0.05, 2, 3)
 
 
 def test_a_loop_of_one_s_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
