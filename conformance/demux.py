@@ -5,14 +5,11 @@ The rule is that of INTERPRETING.md section 4. `resolve` looks, the invariants j
 
 from __future__ import annotations
 
-import json
-import math
 from typing import Any, Final
 
-from conformance.state import TERMINAL, Connection, Event, Item, Lane, Part, Request, Response
-from conformance.web import sse_data
-
-APPEND_BETA: Final = "responses_websockets=2026-02-04"
+from conformance import reading
+from conformance.state import TERMINAL, Connection, Event, Item, Lane, Part, Request, Response, whole, word
+from conformance.trace import Record
 
 # type of event -> (kind of part, key of its index, what the event does to the part)
 _PARTS: Final[dict[str, tuple[str, str, str]]] = {
@@ -45,21 +42,30 @@ class Demux:
         self.conns: dict[str, Connection] = {}
         self.dialects = dialects or set()
 
-    def event(self, record: dict[str, Any], line: int) -> Event:
+    def pieces(self, record: Record) -> list[Record]:
+        """The record, or what it is made of: each is an event of its own."""
+        if record["kind"] != "http" or record["dir"] != "s2c":
+            return [record]
+        return reading.pieces(record, self._conn(record["conn"]))
+
+    def event(self, record: Record, line: int) -> Event:
         """The record with everything that it belongs to."""
-        conn = self.conns.get(record["conn"])
-        if conn is None:
-            conn = self.conns[record["conn"]] = Connection(record["conn"])
-            conn.dialects |= self.dialects
-        event = Event(record, line, conn)
+        event = Event(record, line, self._conn(record["conn"]))
         if event.kind == "text":
             event.text = record["text"]
-            _parse(event, record["text"])
+            reading.parse(event, record["text"])
         elif event.kind == "http":
-            _http(event, record)
+            reading.read_http(event, record)
         if event.body is not None and event.dir == "s2c":
             _resolve(event)
         return event
+
+    def _conn(self, name: str) -> Connection:
+        conn = self.conns.get(name)
+        if conn is None:
+            conn = self.conns[name] = Connection(name)
+            conn.dialects |= self.dialects
+        return conn
 
     def apply(self, event: Event) -> None:
         """Take the event into the state."""
@@ -73,55 +79,6 @@ class Demux:
         elif event.kind == "eof":
             event.conn.closed = True
             self.conns.pop(event.conn.name, None)
-
-
-# --- parsing ----------------------------------------------------------------------------------------
-
-
-def _reject(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_decoder: Final = json.JSONDecoder(parse_constant=_reject)
-
-
-def _parse(event: Event, text: str) -> None:
-    try:
-        body = _decoder.decode(text)
-    except (ValueError, RecursionError) as exc:
-        event.fault = f"not JSON: {exc}"
-        return
-    if not isinstance(body, dict):
-        event.fault = "not a JSON object"
-        return
-    event.body = body
-    kind = body.get("type")
-    event.type = kind if isinstance(kind, str) else None
-
-
-def _http(event: Event, record: dict[str, Any]) -> None:
-    """Server-sent events are judged like messages; a request's body starts a response like a create."""
-    body = record.get("body")
-    if event.dir == "c2s":
-        head = str(record.get("head", ""))
-        if APPEND_BETA in head:
-            event.conn.dialects.add("APPEND")
-        event.conn.lanes.clear()  # one request after another: nothing of an earlier one is open
-        event.conn.open.clear()
-        if head.startswith("POST ") and isinstance(body, str) and body:
-            _parse(event, body)
-            if event.body is not None and event.body.get("stream") is True:
-                event.type = "response.create"
-                event.transport = event.conn.transport = "sse"
-            else:
-                event.body, event.fault = None, None
-        return
-    if isinstance(body, str) and "data:" in body and "head" not in record:
-        data = sse_data(body.replace("\r\n", "\n").rstrip("\n"))
-        if data is not None:
-            event.transport = event.conn.transport = "sse"
-            event.text = data
-            _parse(event, data)
 
 
 # --- which response, item and part ------------------------------------------------------------------
@@ -139,8 +96,8 @@ def _resolve(event: Event) -> None:
         return
     if kind.startswith("response.steer."):
         steer = body.get("steer")
-        target = steer.get("previous_response_id") if isinstance(steer, dict) else None
-        event.response = conn.open.get(target) if isinstance(target, str) else None
+        target = word(steer.get("previous_response_id")) if isinstance(steer, dict) else None
+        event.response = None if target is None else conn.open.get(target)
         return
     if not kind.startswith("response.") or kind in (
         "response.interrupt.accepted",
@@ -153,14 +110,13 @@ def _resolve(event: Event) -> None:
 
 def _response(event: Event, body: dict[str, Any], conn: Connection, lane: Lane) -> Response:
     response = body.get("response")
-    name = response.get("id") if isinstance(response, dict) else None
-    if not isinstance(name, str):
-        name = None
+    name = word(response.get("id")) if isinstance(response, dict) else None
     if name is not None and name in conn.open:
         return conn.open[name]
     if event.type == "response.created":
         return _start(event, name, lane)
-    if name is None and (owner := conn.by_item.get(str(_item_id(body)))):
+    item = _item_id(body) if name is None else None
+    if item is not None and (owner := conn.by_item.get(item)):
         return owner
     if lane.last is not None and name is not None and lane.last.id == name:
         return lane.last
@@ -190,23 +146,24 @@ def _is_successor(event: Event, lane: Lane) -> bool:
     return bool(steered and lane.last is not None and parent == lane.last.id)
 
 
-def _item_id(body: dict[str, Any]) -> Any:
+def _item_id(body: dict[str, Any]) -> str | None:
     item = body.get("item")
-    return item.get("id") if isinstance(item, dict) else body.get("item_id")
+    return word(item.get("id") if isinstance(item, dict) else body.get("item_id"))
 
 
 def _item(event: Event, body: dict[str, Any], response: Response) -> None:
     if event.type == "response.output_item.added":
         return
     name = _item_id(body)
-    item = response.by_id.get(name) if isinstance(name, str) else None
-    if item is None and "output_index" in body:
-        item = response.item_at(body["output_index"])
+    item = response.by_id.get(name) if name is not None else None
+    if item is None:
+        item = response.item_at(body.get("output_index"))
     event.item = item
     if item is None or event.type not in _PARTS:
         return
     kind, key, _ = _PARTS[event.type]
-    event.part = item.parts.get((kind, body.get(key, 0) if key else 0))
+    index = whole(body.get(key, 0)) if key else 0
+    event.part = None if index is None else item.parts.get((kind, index))
 
 
 # --- moving on --------------------------------------------------------------------------------------
@@ -237,8 +194,8 @@ def _apply_server(event: Event) -> None:
         return
     if response is None:
         return
-    number = body.get("sequence_number")
-    if type(number) is int:
+    number = whole(body.get("sequence_number"))
+    if number is not None:
         response.last_number = number
     response.events += 1
     change = _PARTS.get(kind or "")
@@ -279,9 +236,9 @@ def _item_added(event: Event, response: Response) -> None:
     item = event.get("item")
     if not isinstance(item, dict):
         return
-    name, kind, index = item.get("id"), item.get("type"), event.get("output_index")
-    if isinstance(name, str) and isinstance(kind, str) and name not in response.by_id:
-        made = Item(name, kind, index if type(index) is int else None, item, event.line)
+    name, kind = word(item.get("id")), word(item.get("type"))
+    if name is not None and kind is not None and name not in response.by_id:
+        made = Item(name, kind, whole(event.get("output_index")), item, event.line)
         response.items.append(made)
         response.by_id[name] = made
         event.conn.by_item[name] = response
@@ -307,8 +264,8 @@ def _apply_part(event: Event, body: dict[str, Any], kind: str, key: str, what: s
     if item is None:
         return
     if part is None:
-        index = body.get(key, 0) if key else 0
-        if type(index) is not int:
+        index = whole(body.get(key, 0)) if key else 0
+        if index is None:
             return
         part = item.parts[kind, index] = Part(kind, index)
     if what == "delta":
@@ -338,10 +295,3 @@ def _end(event: Event, response: Response) -> None:
     lane.last = response
     if event.get("response", "incomplete_details", "reason") == "steered":
         response.notes["steered"] = True
-
-
-def number(value: Any) -> float | None:
-    """The value if it is a JSON number, else None."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
-        return value
-    return None

@@ -33,6 +33,15 @@ class Finding:
     kind: str
 
 
+@attrs.frozen
+class Fall:
+    """An exception of ours: which clause was being judged (empty: the line was being sorted), and where."""
+
+    clause: str
+    line: int
+    what: str
+
+
 @attrs.define
 class Judgement:
     """What a trace shows. ``held`` and ``broken`` count how often each clause was looked at."""
@@ -43,6 +52,8 @@ class Judgement:
     event_types: Counter[str] = attrs.Factory(Counter)
     error_codes: Counter[str] = attrs.Factory(Counter)
     unreadable: list[tuple[int, str]] = attrs.Factory(list)
+    # Where the judge itself fell.
+    falls: list[Fall] = attrs.Factory(list)
     # What the recording says of its server; CORE where it says nothing.
     profiles: frozenset[str] = frozenset(("CORE",))
     records: int = 0
@@ -85,11 +96,18 @@ class Judge:
         self.result.records += 1
         if kind == "note":
             return
+        try:
+            for piece in self._demux.pieces(record):
+                self._take(line, piece)
+        except Exception as exc:  # the firewall: whatever a line holds, the others are judged
+            self._fall("", line, exc)
+
+    def _take(self, line: int, record: Record) -> None:
         event = self._demux.event(record, line)
         if event.dir == "s2c" and event.body is not None:
             self._count(event)
         self._ask_all(self._plan(event), event)
-        if kind == "eof":
+        if event.kind == "eof":
             self._end(event.conn, event)
         self._demux.apply(event)
 
@@ -149,11 +167,19 @@ class Judge:
         """The innermost loop: a hundred thousand records ask two million questions."""
         held, unless = self.result.held, self._unless
         for clause, kind, _, see in entries:
-            said = see(event)
+            try:
+                said = see(event)
+            except Exception as exc:  # the firewall of one clause: the others are asked all the same
+                self._fall(clause, event.line, exc)
+                continue
             if said is True and clause not in unless:
                 held[clause] += 1
             elif said is not None:
                 self._tell(clause, kind, said, event)
+
+    def _fall(self, clause: str, line: int, exc: Exception) -> None:
+        if sum(one.clause == clause for one in self.result.falls) < KEPT:
+            self.result.falls.append(Fall(clause, line, f"{type(exc).__name__}: {exc}"))
 
     def _tell(self, clause: str, kind: str, said: bool | str, event: Event) -> None:
         unless = self._unless.get(clause)

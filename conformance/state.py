@@ -14,6 +14,16 @@ PENDING_LIMIT: Final = 4096
 SEEN_LIMIT: Final = 20_000
 
 
+def word(value: Any) -> str | None:
+    """The value if it is a string. What a server sends may be anything: only so may it be a key."""
+    return value if isinstance(value, str) else None
+
+
+def whole(value: Any) -> int | None:
+    """The value if it is an integer."""
+    return value if type(value) is int else None
+
+
 class Memory:
     """Base of everything that an invariant may keep a note on; the note lives as long as its owner."""
 
@@ -97,7 +107,9 @@ class Response(Memory):
         self.by_id: dict[str, Item] = {}
 
     def item_at(self, index: Any) -> Item | None:
-        return next((item for item in self.items if item.index == index), None)
+        """The item in that place; none is in a place that is no integer."""
+        place = whole(index)
+        return None if place is None else next((one for one in self.items if one.index == place), None)
 
     def forget(self) -> None:
         """Drop what is only needed while it is open."""
@@ -144,13 +156,14 @@ class Connection(Memory):
 
     __slots__ = (
         "by_item", "client_closed", "closed", "dialects", "faulty", "lanes", "name", "open", "server_closed",
-        "transport",
+        "streams", "transport",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
         self.transport = "ws"
+        self.streams: bool | None = None  # whether the last HTTP answer is streamed, by its head
         self.lanes: dict[str | None, Lane] = {}
         self.open: dict[str, Response] = {}
         self.by_item: dict[str, Response] = {}
@@ -160,8 +173,14 @@ class Connection(Memory):
         self.server_closed = False
         self.closed = False  # TCP is gone
 
+    def begin(self) -> None:
+        """A new HTTP request: one comes after another, so that nothing of an earlier one is open."""
+        self.lanes.clear()
+        self.open.clear()
+        self.by_item.clear()
+
     def lane(self, name: Any) -> Lane:
-        key = name if isinstance(name, str) else None
+        key = word(name)
         found = self.lanes.get(key)
         if found is None:
             found = self.lanes[key] = Lane(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -36,12 +37,17 @@ def read(lines: Iterable[str]) -> Iterator[tuple[int, Record | Unreadable]]:
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
-        try:
-            record = json.loads(text)
-        except ValueError as exc:
-            yield number, Unreadable(f"not JSON: {exc}")
-            continue
-        yield number, normal(record) if isinstance(record, dict) else Unreadable("not a JSON object")
+        yield number, _line(text)
+
+
+def _line(text: str) -> Record | Unreadable:
+    try:
+        record = json.loads(text)
+        return normal(record) if isinstance(record, dict) else Unreadable("not a JSON object")
+    except ValueError as exc:
+        return Unreadable(f"not JSON: {exc}")
+    except RecursionError:
+        return Unreadable("nested too deeply")
 
 
 def normal(record: Record) -> Record | Unreadable:
@@ -55,14 +61,26 @@ def normal(record: Record) -> Record | Unreadable:
         record["text"] = frame if isinstance(frame, str) else json.dumps(frame)
     if not isinstance(kind, str):
         return Unreadable("no `kind`")
-    direction = _DIRS.get(str(record.get("dir")), None)
+    direction = record.get("dir")
+    direction = _DIRS.get(direction) if isinstance(direction, str) else None
     if direction is None and kind not in ("eof", "note"):
         return Unreadable("`dir` is neither c2s nor s2c")
     record["dir"] = direction or "s2c"
-    record["conn"] = str(record.get("conn", ""))
+    if not isinstance(record.setdefault("conn", ""), str | int | float):
+        return Unreadable("`conn` is neither a string nor a number")
+    record["conn"] = str(record["conn"])
+    if not _is_time(record.setdefault("t", 0.0)):
+        return Unreadable("`t` is no number")
     if kind == "text" and not isinstance(record.get("text"), str):
         return Unreadable("a `text` record without a `text`")
+    if kind == "http" and not all(isinstance(record.get(name, ""), str) for name in ("head", "body")):
+        return Unreadable("`head` or `body` is no text")
     return record
+
+
+def _is_time(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 @attrs.define

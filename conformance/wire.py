@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from conformance import raw
-from conformance.state import TERMINAL
+from conformance.state import TERMINAL, word
 from conformance.target import Endpoint, Gone, Target
 from conformance.trace import Recorder, b64
 from conformance.web import BadAnswer, Exchange, Head, from_json, request_head, request_headers
@@ -34,7 +34,8 @@ class Message:
 
     @property
     def type(self) -> str | None:
-        return self.value.get("type") if isinstance(self.value, dict) else None
+        """Its type, if it is one: a type that is no string is none."""
+        return word(self.value.get("type")) if isinstance(self.value, dict) else None
 
     @property
     def response(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from conformance.state import TERMINAL, Event, Item, Response
+from conformance.state import TERMINAL, Event, Item, Response, word
 
 BEFORE_THE_END: Final = frozenset(("response.created", "response.queued", "response.in_progress"))
 LIFECYCLE: Final = tuple(sorted(TERMINAL | BEFORE_THE_END))
@@ -22,8 +22,8 @@ def live(event: Event) -> Response | None:
 def named_item(event: Event) -> Item | None:
     """The item that the event names by its id, known and of a response that has not ended."""
     response = live(event)
-    name = event.get("item_id") or event.get("item", "id")
-    return response.by_id.get(name) if response is not None and isinstance(name, str) else None
+    name = word(event.get("item_id")) or word(event.get("item", "id"))
+    return response.by_id.get(name) if response is not None and name is not None else None
 
 
 def is_new(event: Event, response: Response) -> bool:
@@ -36,11 +36,6 @@ def text_of(part: Any) -> str | None:
     """The text of a `part` object, a refusal's included; None if there is none."""
     text = part.get("refusal", part.get("text")) if isinstance(part, dict) else None
     return text if isinstance(text, str) else None
-
-
-def whole(value: Any) -> int | None:
-    """The value if it is an integer."""
-    return value if type(value) is int else None
 
 
 def equal(got: object, wanted: object, what: str) -> bool | str:

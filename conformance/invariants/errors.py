@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from conformance.invariants.base import EVERY_REQUEST, Invariant, Says
-from conformance.invariants.common import CREATED, s2c, whole
-from conformance.state import Event
+from conformance.invariants.common import CREATED, s2c
+from conformance.state import Event, whole
 
 _GOOD: Final = (
     '< {"type":"error","status":400,"error":'

@@ -14,9 +14,8 @@ from conformance.invariants.common import (
     named_item,
     of_part,
     s2c,
-    whole,
 )
-from conformance.state import Event, Item, Part
+from conformance.state import Event, Item, Part, whole
 
 _CONTENT: Final = ("output_text", "refusal", "reasoning_text")
 _DELTAS: Final = tuple(f"response.{kind}.delta" for kind in _CONTENT)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from conformance.invariants.base import IN_RESPONSE, Invariant, Says
-from conformance.invariants.common import whole
-from conformance.state import Event
+from conformance.state import Event, whole
 
 
 class Numbered(Invariant):

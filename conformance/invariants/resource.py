@@ -17,7 +17,7 @@ from conformance.invariants.common import (
     s2c,
 )
 from conformance.match import same
-from conformance.state import Event, Seen
+from conformance.state import Event, Seen, word
 
 _COMPLETED: Final = "response.completed"
 
@@ -156,7 +156,7 @@ class OutputIsTheSame(Invariant):
         response, output = live(event), event.get("response", "output")
         if response is None or not isinstance(output, list):
             return None
-        known = {item.done.get("id"): item.done for item in response.items if item.done is not None}
+        known = {word(item.done.get("id")): item.done for item in response.items if item.done is not None}
         found = False
         for item in output:
             name = item.get("id") if isinstance(item, dict) else None

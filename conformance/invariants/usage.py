@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conformance.invariants.base import Invariant, Says
-from conformance.invariants.common import CREATED, ENDS, added, equal, live, s2c, whole
-from conformance.state import Event, Response
+from conformance.invariants.common import CREATED, ENDS, added, equal, live, s2c
+from conformance.state import Event, Response, whole
 
 _IN, _OUT, _TOTAL = ("input_tokens",), ("output_tokens",), ("total_tokens",)
 _CACHED: Final = ("input_tokens_details", "cached_tokens")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from functools import cache
+from typing import Any
 
 import pytest
 import trio
+from odd import ODD, places, replaced
 from servers import NULL_SERVERS, Good, Memory, Serve
 from trio.testing import MockClock
 
+from conformance.invariants.base import Says
+from conformance.invariants.framing import StringType
 from conformance.offer import Config, Features, Unavailable
 from conformance.specdoc import Spec, load
+from conformance.state import Event
 from conformance.suite import Suite
 from conformance.target import Target
 from conformance.verdict import Result, Selection, judge_all, summarise
@@ -65,3 +71,33 @@ def test_a_server_ten_times_slower_fails_nothing_but_what_a_quick_one_fails() ->
     slow, _ = trio.run(run, Good(delay=0.05).serve, clock=MockClock(autojump_threshold=0))
     failed = [{one.clause.id for one in results if one.verdict == "fail"} for results in (quick, slow)]
     assert failed[1] <= failed[0]
+
+
+class Odd:
+    """Puts one odd value after another into one field after another of what a good server sends."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def __call__(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        place = self.random.randrange(len(events))
+        path = self.random.choice(list(places(events[place])))
+        return replaced(events, (place, *path), self.random.choice(ODD))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_of_any_type_are_faults_of_the_server_not_of_the_suite(seed: int) -> None:
+    results, _ = trio.run(run, Good(Odd(seed)).serve, clock=MockClock(autojump_threshold=0))
+    assert [one for one in results if one.verdict == "harness-error"] == []
+    assert summarise(results).failed > 10
+
+
+def test_a_fall_of_an_invariant_is_a_harness_error_of_its_clause(monkeypatch: pytest.MonkeyPatch) -> None:
+    def falls(one: StringType, event: Event) -> Says:
+        raise KeyError("oh")
+
+    monkeypatch.setattr(StringType, "see", falls)
+    results, _ = trio.run(run, Good().serve, clock=MockClock(autojump_threshold=0))
+    fallen = {one.clause.id: one.reason for one in results if one.verdict == "harness-error"}
+    assert fallen == {"RWS-FRM-003": "the suite itself fell: KeyError: 'oh'"}
+    assert summarise(results).exit == 4
