@@ -64,7 +64,7 @@ class Exchange:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
         self.head_record = -1
         self._sse = ""
-        self._ended = False
+        self._ended = self._closed = False
 
     async def send(self, head: str, body: bytes = b"") -> None:
         """Write a request. A connection that is already broken shows in the answer, not here."""
@@ -158,17 +158,20 @@ class Exchange:
             try:
                 event = self._h11.next_event()
             except h11.RemoteProtocolError as exc:
-                raise BadAnswer(f"not an HTTP answer ({exc})") from None
+                # At the end of TCP h11 complains of its own state, which means nothing to others.
+                why = "the connection ended" if self._closed else exc
+                raise BadAnswer(f"no HTTP answer ({why})") from None
             if event is not h11.NEED_DATA:
                 return event
             try:
                 data = await self.stream.receive_some(65536)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise BadAnswer("the connection broke") from None
+            self._closed = not data
             try:
                 self._h11.receive_data(bytes(data))
             except h11.RemoteProtocolError as exc:
-                raise BadAnswer(f"not an HTTP answer ({exc})") from None
+                raise BadAnswer(f"no HTTP answer ({exc})") from None
 
 
 def sse_data(block: str) -> str | None:

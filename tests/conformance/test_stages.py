@@ -98,7 +98,7 @@ STAGES = {
     "before TLS": Stage(NULL_SERVERS["hang"], "no TLS with 127.0.0.1:", scheme="wss"),
     "in the head": Stage(half_a_head, "no answer to the handshake within 5 s"),
     "in the head, drop by drop": Stage(a_head_in_drops, "no answer to the handshake within 5 s"),
-    "in a head without end": Stage(an_endless_head, "the handshake failed: not an HTTP answer"),
+    "in a head without end": Stage(an_endless_head, "the handshake failed: no HTTP answer"),
     "after the head": Stage(never_reads, "nothing that matches came within 5 s"),
     "after the head, while it is sent to": Stage(
         never_reads, "nothing that matches came within 5 s", cases="sixteen-mebibytes"
