@@ -200,9 +200,8 @@ def _operand(text: str, names: Names) -> Any:
     value = lookup(found[1], names)
     if not found[2]:
         return value
-    if not _is_number(value):
-        raise PatternError(f"${found[1]} is no number")
-    return value + int(found[2] + found[3])
+    # What a server has sent in place of a number equals nothing, and is in no order with anything.
+    return value + int(found[2] + found[3]) if _is_number(value) else ABSENT
 
 
 def _ordered(compare: Callable[[float, float], bool]) -> Callable[[Any, str, Names], bool]:

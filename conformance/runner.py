@@ -35,11 +35,20 @@ async def run_case(case: Case, target: Target, patience: Patience | None = None)
         except Broken as exc:
             outcome.broken = str(exc)
         except PatternError as exc:
-            outcome.harness_error = f"line {session.line}: {exc}"
+            missed(outcome, f"line {session.line}: {exc}")
         await session.finish()
         nursery.cancel_scope.cancel()
     outcome.seconds = trio.current_time() - began
     return outcome
+
+
+def missed(outcome: Outcome, what: str) -> None:
+    """A name without a value is our fault, unless a line that would have bound it did not hold."""
+    line = next((one.line for one in outcome.observations if not one.ok), None)
+    if line is None:
+        outcome.harness_error = what
+    else:
+        outcome.broken = f"{what}, since line {line} did not hold"
 
 
 async def play(session: Session, nodes: tuple[Node, ...]) -> None:

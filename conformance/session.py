@@ -104,7 +104,9 @@ class Session:
     # --- connections --------------------------------------------------------------------------------
 
     def seconds(self, within: float | None) -> float:
-        return within if within is not None else min(self.case.deadline, self.patience.now)
+        """How long a wait lasts: the deadline of the case, less as patience wanes; or what the line says."""
+        share = self.patience.now / self.patience.whole
+        return within if within is not None else self.case.deadline * share
 
     def ran_out(self, seconds: float) -> None:
         """A wait of that length was in vain."""

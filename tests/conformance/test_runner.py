@@ -13,7 +13,7 @@ from trio_websocket import ConnectionClosed, wrap_server_stream
 
 from conformance import transcript
 from conformance.runner import run_case
-from conformance.session import Outcome
+from conformance.session import Outcome, Patience
 
 HEADER = "id: a-case\ncovers: RWS-ORD-001 RWS-ORD-002\n"
 
@@ -108,6 +108,37 @@ async def test_an_untagged_line_that_does_not_hold_breaks_the_case_off(
     assert outcome.broken is not None
     assert 'expected "error", got "response.created"' in outcome.broken
     assert outcome.broken_line == 4
+
+
+async def test_a_name_that_was_not_bound_because_a_line_did_not_hold_is_no_fault_of_ours(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    outcome = await play(
+        CREATE + '< {"type":"response.created"}\n& {"nothing":"$x"} [RWS-ORD-001]\n'
+        '> {"type":"response.create","model":"scripted","input":"$x"}\n= open [RWS-ORD-002]'
+    )
+    assert outcome.harness_error is None
+    assert outcome.broken == "line 6: the name $x is not bound, since line 5 did not hold"
+    assert judged(outcome) == [("RWS-ORD-001", False)]
+
+
+async def test_a_number_that_is_none_compares_with_nothing(autojump_clock: trio.abc.Clock) -> None:
+    good = Good(change=lambda events: [{**one, "sequence_number": "0"} for one in events])
+    outcome = await play(
+        CREATE + '< {"sequence_number":"$n"}\n< {"sequence_number":"<eq:$n+1>"} [RWS-ORD-001]', good.serve
+    )
+    assert (judged(outcome), outcome.harness_error) == ([("RWS-ORD-001", False)], None)
+
+
+async def test_a_deadline_is_the_case_s_own_and_shrinks_with_patience(autojump_clock: trio.abc.Clock) -> None:
+    case = transcript.parse("test.md", 1, f"{HEADER}deadline: 20\n= close any [RWS-ORD-001]".split("\n"))
+    patience, waited = Patience(), []
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            outcome = await run_case(case, Memory(nursery, Good().serve), patience)
+            nursery.cancel_scope.cancel()
+        waited.append(outcome.observations[0].detail.rpartition(" after ")[2])
+    assert waited == ["20 s", "10 s"]
 
 
 async def test_a_repeated_sign_of_life_is_skipped(autojump_clock: trio.abc.Clock) -> None:
