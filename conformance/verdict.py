@@ -24,10 +24,15 @@ ORDER: Final = (
 )
 BESIDE: Final = ("not-judged", "not-applicable")
 VERDICTS: Final = ORDER + BESIDE
+UNTESTED: Final = ("could-not-run", "not-exercised")
 
 
 # Pieces of evidence that a report holds for a clause.
 KEPT: Final = 5
+
+# Why a case is skipped, and why a clause is not looked at, where more than people have to know it.
+NEEDS_SCRIPT: Final = "it needs the scripted model"
+LEFT_OUT: Final = "left out by -k"
 
 
 @attrs.frozen
@@ -64,10 +69,12 @@ WITHOUT_A_TURN: Final = ("RWS-HS-", "RWS-FRM-", "RWS-CLS-", "RWS-HTTP-")
 
 @attrs.define
 class Ledger:
-    """Tallies by clause id. ``insane``: why not even a plain turn works; empty if it does."""
+    """Tallies by clause id. ``insane``: why not even a plain turn works; empty if it does. ``present``: the
+    profiles that the target was found to have, selected or not."""
 
     tallies: dict[str, Tally] = attrs.Factory(dict)
     insane: str = ""
+    present: frozenset[str] = frozenset()
 
     def of(self, clause: str) -> Tally:
         return self.tallies.setdefault(clause, Tally())
@@ -85,12 +92,12 @@ class Selection:
 
     def skips(self, clause: Clause) -> str | None:
         """Why a clause is not looked at, or None."""
+        if self.only is not None and clause.id not in self.only:
+            return LEFT_OUT
         if clause.role != "server":
             return f"it is about the {clause.role}"
         if not clause.testable:
             return f"untestable: {clause.reason}"
-        if self.only is not None and clause.id not in self.only:
-            return "left out by -k"
         if clause.profile not in self.profiles and clause.profile != "REFERENCE":
             return f"the profile {clause.profile} is not selected"
         return self.beyond.get(clause.id)
@@ -98,7 +105,7 @@ class Selection:
 
 @attrs.frozen
 class Result:
-    """The verdict on a clause, and why."""
+    """The verdict on a clause, and why. ``selected``: its profile is one of those that the run is about."""
 
     clause: Clause
     verdict: str
@@ -107,12 +114,13 @@ class Result:
     kind: str = ""
     cases: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    selected: bool = True
 
 
 def judge_all(spec: Spec, ledger: Ledger, selection: Selection, known: Iterable[Known] = ()) -> list[Result]:
     """One result for each clause, in the order of the text."""
     known = list(known)
-    results = {one.id: _judge(one, ledger.of(one.id), selection, known) for one in spec.clauses.values()}
+    results = {one.id: _judge(one, ledger, selection, known) for one in spec.clauses.values()}
     for name, result in results.items():
         if result.verdict == "not-exercised" and (cases := _cases_for(spec, name)):
             reason = f"{result.reason}, although {', '.join(cases[:3])} would have let it show"
@@ -142,16 +150,16 @@ def _failed(result: Result | None) -> bool:
     return result is not None and result.verdict in ("fail", "expected-fail", "warn")
 
 
-def _judge(clause: Clause, tally: Tally, selection: Selection, known: list[Known]) -> Result:
+def _judge(clause: Clause, ledger: Ledger, selection: Selection, known: list[Known]) -> Result:
+    selected, tally = clause.profile in selection.profiles, ledger.of(clause.id)
     skipped = selection.skips(clause)
     if skipped:
-        return Result(clause, "not-applicable", False, skipped)
-    selected = clause.profile in selection.profiles
+        return Result(clause, "not-applicable", False, skipped, selected=selected)
     verdict, reason, evidence = _worst(tally, selection)
     if verdict == "fail":
         verdict, reason = _weigh(clause, tally, known, selected)
     unseen = verdict in ("not-exercised", "could-not-run") and not tally.broken_off
-    if unseen and (other := _other_server(clause, selection)):
+    if unseen and (other := _other_server(clause, selection, ledger.present)):
         return Result(clause, "not-applicable", False, other)
     if verdict == "not-exercised" and set(clause.unless) & selection.profiles:
         verdict, reason = "not-judged", f"does not hold where {clause.unless[0]} is spoken"
@@ -165,6 +173,7 @@ def _judge(clause: Clause, tally: Tally, selection: Selection, known: list[Known
         evidence[0].kind if evidence else "",
         tuple(tally.cases),
         _one_of_each_case(evidence),
+        selected,
     )
 
 
@@ -173,13 +182,19 @@ def _one_of_each_case(evidence: list[Evidence]) -> tuple[Evidence, ...]:
     return tuple(one for one in evidence if first[one.case] is one)[:KEPT]
 
 
-def _other_server(clause: Clause, selection: Selection) -> str:
+def _other_server(clause: Clause, selection: Selection, present: frozenset[str]) -> str:
     """Why a clause, which nothing has judged, is about another server: it needs a profile, or its absence."""
     for token in clause.needs:
         name = token.removeprefix("no-").upper()
-        if name in PROFILES and token.startswith("no-") == (name in selection.profiles):
-            without = token.startswith("no-")
-            return f"it is for servers without {name}" if without else f"the profile {name} is not selected"
+        if name not in PROFILES:
+            continue
+        if not token.startswith("no-"):
+            if name not in selection.profiles:
+                return f"the profile {name} is not selected"
+        elif name in selection.profiles:
+            return f"it is for servers without {name}"
+        elif name in present:
+            return f"the target has {name.lower()}"
     return ""
 
 
@@ -214,6 +229,7 @@ def _required(clause: Clause, tally: Tally, verdict: str, selection: Selection) 
     if selection.scripted or verdict not in ("could-not-run", "not-exercised"):
         return True
     only_scripted = bool(tally.skipped) and not tally.broken_off
+    only_scripted = only_scripted and all(one.detail == NEEDS_SCRIPT for one in tally.skipped)
     return not (clause.test == "wire+scripted" or only_scripted)
 
 
@@ -236,7 +252,8 @@ def _mark_stale(results: list[Result], known: list[Known]) -> list[Result]:
 
 @attrs.frozen
 class Summary:
-    """Counts of a run. ``profiles`` maps a profile to its counts per verdict."""
+    """Counts of a run. ``profiles`` maps a profile to its counts per verdict; ``not_tested`` counts all
+    clauses of the selected profiles that should have been judged and were not, required or not."""
 
     verdicts: dict[str, int]
     profiles: dict[str, dict[str, int]]
@@ -244,12 +261,9 @@ class Summary:
     passed: int
     failed: int
     not_run: int
+    not_tested: int
     exit: int
-
-    def line(self) -> str:
-        """The last line of a run; a careless `grep passed` must not be misled."""
-        counts = f"{self.passed} passed, {self.failed} failed, {self.not_run} could not run"
-        return f"{counts}, {self.required} required"
+    line: str
 
 
 def summarise(results: list[Result]) -> Summary:
@@ -261,20 +275,36 @@ def summarise(results: list[Result]) -> Summary:
     required = [result for result in results if result.required]
     passed = sum(result.verdict in ("pass", "expected-fail") for result in required)
     failed = sum(result.verdict in ("fail", "stale", "harness-error") for result in required)
+    not_run = len(required) - passed - failed
+    not_tested = sum(result.selected and result.verdict in UNTESTED for result in results)
+    line = f"{passed} passed, {failed} failed, {not_run} could not run, {len(required)} required"
+    if not_tested > not_run:
+        line += f", {not_tested} clauses not tested"
     return Summary(
         {name: verdicts[name] for name in VERDICTS},
         {name: dict(counts) for name, counts in profiles.items()},
         len(required),
         passed,
         failed,
-        len(required) - passed - failed,
+        not_run,
+        not_tested,
         exit_code(results),
+        line if required else _nothing_required(results),
     )
+
+
+def _nothing_required(results: list[Result]) -> str:
+    """Why a run had nothing to say: what became of the clauses that were asked for."""
+    asked = [one for one in results if one.reason != LEFT_OUT]
+    reasons = Counter(one.reason.partition(":")[0] or one.verdict for one in asked)
+    told = "; ".join(f"{count} clauses: {reason}" for reason, count in reasons.most_common(3))
+    who = "-k leaves nothing" if len(asked) < len(results) else "Nothing is left"
+    return f"{who} that is required of this target ({told})"
 
 
 def exit_code(results: list[Result]) -> int:
     found: set[Any] = {result.verdict for result in results if result.required or result.verdict == "stale"}
-    if any(result.verdict == "harness-error" for result in results):
+    if any(result.verdict == "harness-error" and result.selected for result in results):
         return 4
     if found & {"fail", "stale"}:
         return 1

@@ -16,7 +16,7 @@ from conformance import __version__
 from conformance.offer import Features
 from conformance.specdoc import SPEC_VERSION
 from conformance.suite import CaseResult, Run
-from conformance.verdict import VERDICTS, Evidence, Result, Summary, summarise
+from conformance.verdict import VERDICTS, Evidence, Result, summarise
 
 SCHEMA_VERSION: Final = 1
 Report = dict[str, Any]
@@ -26,7 +26,6 @@ def build(
     results: list[Result], run: Run, features: Features, target: str, profiles: frozenset[str]
 ) -> Report:
     """The report as a JSON value."""
-    summary = summarise(results)
     return {
         "schema_version": SCHEMA_VERSION,
         "spec_version": SPEC_VERSION,
@@ -39,16 +38,11 @@ def build(
         },
         "profiles": sorted(profiles),
         "notes": list(run.notes),
-        "summary": _summary(summary),
+        "summary": attrs.asdict(summarise(results)),
         "clauses": [_clause(result, run) for result in results],
         "cases": [_case(one) for one in run.cases.values()],
         "seen": {"event_types": _counts(run.event_types), "error_codes": _counts(run.error_codes)},
     }
-
-
-def _summary(summary: Summary) -> dict[str, Any]:
-    out = attrs.asdict(summary)
-    return {**out, "line": summary.line()}
 
 
 def _clause(result: Result, run: Run) -> dict[str, Any]:

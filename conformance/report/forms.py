@@ -11,12 +11,14 @@ from xml.etree import ElementTree
 from conformance.report.data import Report, worst_first
 from conformance.suite import Run
 from conformance.trace import Record
+from conformance.verdict import BESIDE, UNTESTED
 
 TRACE_LINES: Final = 10
 # More clauses than this that could not run for one reason are told of together.
 MANY: Final = 5
 _QUIET: Final = frozenset(("pass", "not-applicable", "expected-fail"))
-# Verdict -> element in JUnit. What could not run is an error there: a skipped test counts as green.
+# Verdict -> element in JUnit. What is required and could not run is an error there: for many readers, a
+# skipped test is green. The others say that they were skipped, else they would count as passed.
 _JUNIT: Final = {
     "fail": "failure",
     "stale": "failure",
@@ -24,6 +26,7 @@ _JUNIT: Final = {
     "could-not-run": "error",
     "not-exercised": "error",
 }
+_SKIPPED: Final = (*UNTESTED, *BESIDE)
 
 
 _ABOUT_PROFILES: Final = re.compile(r"^the profile \w+ is not")
@@ -39,16 +42,26 @@ def not_well(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def console(report: Report) -> str:
-    """The text for a terminal: what is not well, totals, and the sum as the last line."""
-    asked = [one for one in not_well(report) if one["profile"] in report["profiles"]]
-    out = [line for clauses in alike(asked) for line in _on_console(clauses)]
+def console(report: Report, *, written: bool = True) -> str:
+    """The text for a terminal: what is not well, totals, and the sum as the last line.
+
+    What concerns the whole run stands at both ends, for nobody scrolls. ``written``: there is a report to
+    look in.
+    """
+    where, notes = "in the report" if written else "use --report DIR to see them", report.get("notes", ())
+    asked = [one for one in not_well(report) if _asked_for(one, report)]
+    out = [*notes, *(line for clauses in alike(asked) for line in _on_console(clauses, where))]
     if others := len(not_well(report)) - len(asked):
-        out.append(f"{'not selected':<14} {others} clauses of other profiles: in the report")
+        out.append(f"{'not selected':<14} {others} clauses of other profiles: {where}")
     for profile, counts in report["summary"]["profiles"].items():
         out.append(f"{profile:<14} {_counts(counts)}")
     out += [f"{'not applicable':<14} {count}: {reason}" for reason, count in left_out(report)]
-    return "\n".join([*out, *report.get("notes", ()), report["summary"]["line"]])
+    return "\n".join([*out, *notes, report["summary"]["line"]])
+
+
+def _asked_for(clause: dict[str, Any], report: Report) -> bool:
+    """A fault of the suite itself is never only counted."""
+    return clause["profile"] in report["profiles"] or clause["verdict"] == "harness-error"
 
 
 def alike(clauses: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -63,12 +76,12 @@ def alike(clauses: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return out
 
 
-def _on_console(clauses: list[dict[str, Any]]) -> list[str]:
+def _on_console(clauses: list[dict[str, Any]], report: str) -> list[str]:
     first = clauses[0]
     if len(clauses) > 1:
         names = " ".join(one["id"] for one in clauses[:MANY])
         head = f"{first['verdict']:<14} {len(clauses)} clauses: {first['reason'][:600]}"
-        return [head, f"{'':<15}{names} and {len(clauses) - MANY} more: in the report"]
+        return [head, f"{'':<15}{names} and {len(clauses) - MANY} more: {report}"]
     where = _where(first)
     head = f"{first['verdict']:<14} {first['id']}  {first['text']}"
     return [head, f"{'':<15}{where + ': ' if where else ''}{first['reason'][:600]}"]
@@ -99,12 +112,12 @@ def markdown(report: Report, run: Run) -> str:
         "",
         f"**{summary['line']}** (spec {report['spec_version']}, suite {report['suite_version']})",
         "",
+        *(line for note in report.get("notes", ()) for line in (f"**{note}**", "")),
         "| profile | |",
         "|---|---|",
         *(f"| {name} | {_counts(counts)} |" for name, counts in summary["profiles"].items()),
         *(f"| not applicable | {count}: {reason} |" for reason, count in left_out(report)),
     ]
-    out += [line for note in report.get("notes", ()) for line in ("", f"**{note}**")]
     for clauses in alike(not_well(report)):
         out += _in_markdown(clauses[0], run) if len(clauses) == 1 else _together(clauses)
     return "\n".join(out) + "\n"
@@ -155,10 +168,10 @@ def _line(record: Record, here: bool) -> str:
 
 
 def junit(report: Report) -> str:
-    """JUnit XML: a test case per clause that is looked at."""
+    """JUnit XML: a test case per clause of the selected profiles, and per clause that was judged besides."""
     suites: dict[str, list[dict[str, Any]]] = {}
     for clause in report["clauses"]:
-        if clause["verdict"] != "not-applicable":
+        if clause["verdict"] != "not-applicable" or clause["profile"] in report["profiles"]:
             suites.setdefault(clause["profile"], []).append(clause)
     root = ElementTree.Element("testsuites", name=report["target"]["name"])
     for profile, clauses in suites.items():
@@ -166,6 +179,7 @@ def junit(report: Report) -> str:
         suite = ElementTree.SubElement(root, "testsuite", name=profile, tests=str(len(clauses)))
         suite.set("failures", str(kinds.count("failure")))
         suite.set("errors", str(kinds.count("error")))
+        suite.set("skipped", str(kinds.count("skipped")))
         for clause in clauses:
             _junit_case(suite, clause)
     ElementTree.indent(root)
@@ -173,14 +187,20 @@ def junit(report: Report) -> str:
 
 
 def _junit_kind(clause: dict[str, Any]) -> str | None:
-    return _JUNIT.get(clause["verdict"]) if clause["required"] or clause["verdict"] == "stale" else None
+    verdict = clause["verdict"]
+    if clause["required"] or verdict in ("stale", "harness-error"):
+        return _JUNIT.get(verdict)
+    return "skipped" if verdict in _SKIPPED else None
 
 
 def _junit_case(suite: ElementTree.Element, clause: dict[str, Any]) -> None:
     case = ElementTree.SubElement(suite, "testcase", classname=clause["profile"], name=clause["id"])
     kind = _junit_kind(clause)
     text = _xml(f"{clause['text']}\n{clause['reason']}\n{_where(clause)}")
-    if kind:
+    if kind == "skipped":
+        message = f"{clause['verdict']}: {clause['reason']}"
+        ElementTree.SubElement(case, kind, message=_xml(message)[:500])
+    elif kind:
         found = ElementTree.SubElement(
             case, kind, type=clause["verdict"], message=_xml(clause["reason"])[:500]
         )
@@ -202,7 +222,10 @@ def badge(report: Report) -> dict[str, Any]:
         message += f", {summary['failed']} failed"
     if summary["not_run"]:
         message += f", {summary['not_run']} not run"
-    color = {0: "brightgreen", 1: "red", 3: "orange"}.get(summary["exit"], "lightgrey")
+    if summary["not_tested"] > summary["not_run"]:
+        message += f", {summary['not_tested']} clauses not tested"
+    good = "yellowgreen" if summary["not_tested"] else "brightgreen"
+    color = {0: good, 1: "red", 3: "orange"}.get(summary["exit"], "lightgrey")
     return {
         "schemaVersion": 1,
         "label": f"RWS {report['spec_version']} {'+'.join(report['profiles']).lower()}",

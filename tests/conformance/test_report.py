@@ -111,12 +111,17 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
     assert forms._fenced("a ``` b", "text").startswith("````text\n")
 
 
-def test_junit_counts_what_could_not_run_as_an_error_never_as_skipped() -> None:
+def test_junit_counts_what_is_required_and_could_not_run_as_an_error_and_nothing_untested_as_passed() -> None:
     root = ElementTree.fromstring(forms.junit(made()[0]))
-    assert root.findall(".//skipped") == []
+    kinds = {one.get("name"): [child.tag for child in one] for one in root.iter("testcase")}
+    selected = [one for one in made()[0]["clauses"] if one["profile"] == "CORE"]
+    for clause in selected:
+        if clause["verdict"] in ("could-not-run", "not-exercised", "not-judged", "not-applicable"):
+            assert kinds[clause["id"]] == ["error" if clause["required"] else "skipped"]
     (suite,) = [one for one in root if one.get("name") == "CORE"]
     assert int(suite.get("failures", "0")) == len(suite.findall(".//failure")) > 0
     assert int(suite.get("errors", "0")) == len(suite.findall(".//error")) > 0
+    assert int(suite.get("skipped", "0")) == len(suite.findall(".//skipped")) > 0
     assert int(suite.get("tests", "0")) == len(suite.findall("testcase"))
     (case,) = [one for one in suite if one.get("name") == "RWS-SEQ-002"]
     failure = case.find("failure")
@@ -139,6 +144,32 @@ def test_the_badge_never_says_a_bare_passing() -> None:
 
 def test_the_console_ends_with_the_sum() -> None:
     assert forms.console(made()[0]).endswith(made()[0]["summary"]["line"])
+
+
+def test_what_was_not_tested_spoils_the_badge() -> None:
+    summary = {"passed": 72, "required": 72, "failed": 0, "not_run": 0, "not_tested": 0, "exit": 0}
+    report = {**made()[0], "summary": summary}
+    assert forms.badge(report)["color"] == "brightgreen"
+    badge = forms.badge({**report, "summary": {**summary, "not_tested": 85}})
+    assert badge["message"] == "72/72 required, 85 clauses not tested"
+    assert badge["color"] == "yellowgreen"
+
+
+def test_a_note_stands_at_the_top_of_every_form() -> None:
+    report = {**made()[0], "notes": ["Something odd."]}
+    assert forms.console(report).splitlines()[0] == "Something odd."
+    text = forms.markdown(report, made()[1])
+    assert text.index("**Something odd.**") < text.index("| profile |")
+    page = html.report_page(report, made()[1])
+    assert page.index("Something odd.") < page.index('class="totals"')
+
+
+def test_a_fault_of_the_suite_is_printed_by_name_whatever_was_selected() -> None:
+    report = json.loads(json.dumps(made()[0]))
+    (clause,) = [one for one in report["clauses"] if one["id"] == "RWS-HS-016"]
+    assert clause["profile"] not in report["profiles"]
+    clause["verdict"] = "harness-error"
+    assert any(line.startswith("harness-error  RWS-HS-016") for line in forms.console(report).splitlines())
 
 
 def page() -> str:

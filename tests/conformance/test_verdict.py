@@ -11,7 +11,7 @@ from conformance.places import Place
 from conformance.specdoc import Clause, Spec
 from conformance.target import UsageError
 from conformance.transcript import Case
-from conformance.verdict import Evidence, Ledger, Result, Selection, judge_all, summarise
+from conformance.verdict import NEEDS_SCRIPT, Evidence, Ledger, Result, Selection, judge_all, summarise
 
 CORE = Selection(profiles=frozenset(("CORE",)))
 
@@ -95,11 +95,28 @@ def test_unless_excuses_only_what_nothing_judged() -> None:
 def test_with_a_real_model_what_needs_a_script_is_not_required() -> None:
     selection = Selection(profiles=frozenset(("CORE",)), scripted=False)
     scripted = clause("RWS-ORD-002", test="wire+scripted")
-    found = results(clause(), scripted, selection=selection, skipped=[ONE, "RWS-ORD-002"])
+    ledger = Ledger()
+    for name in (ONE, "RWS-ORD-002"):
+        ledger.of(name).skipped.append(Evidence("a-case", NEEDS_SCRIPT))
+    spec = Spec(clauses={one.id: one for one in (clause(), scripted)})
+    found = {one.clause.id: one for one in judge_all(spec, ledger, selection)}
     assert [one.required for one in found.values()] == [False, False]
     assert [one.verdict for one in found.values()] == ["could-not-run"] * 2
     found = results(clause(), scripted, selection=selection)
     assert [one.required for one in found.values()] == [True, False]
+
+
+def test_with_a_real_model_what_needs_only_a_configuration_stays_required() -> None:
+    selection = Selection(profiles=frozenset(("CORE",)), scripted=False)
+    found = results(clause(), selection=selection, skipped=[ONE])[ONE]
+    assert (found.verdict, found.required) == ("could-not-run", True)
+
+
+def test_a_fault_of_the_suite_in_a_profile_that_is_not_selected_decides_nothing() -> None:
+    other = clause("RWS-ORD-002", profile="REFERENCE")
+    found = list(results(clause(), other, held=[ONE], harness=["RWS-ORD-002"]).values())
+    assert [one.verdict for one in found] == ["pass", "harness-error"]
+    assert summarise(found).exit == 0
 
 
 def known(pattern: str, clauses: set[str], cases: set[str] | None = None) -> Known:
@@ -167,6 +184,21 @@ def test_the_sum() -> None:
     clauses = [clause(name) for name in names] + [clause("RWS-HTTP-001", profile="HTTP")]
     found = list(results(*clauses, held=names[:2], faults=names[2:3], skipped=names[3:4]).values())
     summary = summarise(found)
-    assert summary.line() == "2 passed, 1 failed, 2 could not run, 5 required"
+    assert summary.line == "2 passed, 1 failed, 2 could not run, 5 required"
     assert summary.profiles == {"CORE": {"pass": 2, "fail": 1, "could-not-run": 1, "not-exercised": 1}}
     assert (summary.verdicts["not-applicable"], summary.exit) == (1, 1)
+
+
+def test_the_sum_tells_how_much_nobody_looked_at() -> None:
+    found = list(results(clause(), clause("RWS-ORD-002", keyword="SHOULD"), held=[ONE]).values())
+    summary = summarise(found)
+    assert summary.line == "1 passed, 0 failed, 0 could not run, 1 required, 1 clauses not tested"
+    assert (summary.not_run, summary.not_tested, summary.exit) == (0, 1, 0)
+
+
+def test_the_sum_of_nothing_is_a_sentence() -> None:
+    selection = Selection(profiles=frozenset(("CORE",)), only=frozenset(("RWS-LAN-001",)))
+    found = results(clause(), clause("RWS-LAN-001", profile="LANES"), selection=selection, held=[ONE])
+    assert summarise(list(found.values())).line == (
+        "-k leaves nothing that is required of this target (1 clauses: the profile LANES is not selected)"
+    )
