@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import attrs
 
 from conformance.specdoc import PROFILES
-from conformance.target import Target, TcpTarget, UsageError
+from conformance.target import Target, TcpTarget, UsageError, parse_url
 from conformance.transcript import Case
 
 SCRIPTED: Final = "scripted-model"
+STOPPABLE: Final = "stoppable"
 Config = tuple[str, ...]
 
 
@@ -24,9 +25,11 @@ class Unavailable(Exception):
 
 @attrs.frozen(kw_only=True)
 class Features:
-    """``profiles`` in capitals. With a ``model``, a real one answers, and no script can be relied on."""
+    """``profiles`` in capitals: those to judge. ``offered``: those that the target has, if somebody says so.
+    With a ``model``, a real one answers, and no script can be relied on."""
 
     profiles: frozenset[str] = frozenset(("CORE",))
+    offered: frozenset[str] | None = None
     model: str | None = None
     scripted: bool = True
     limits: dict[str, Any] = attrs.Factory(dict)
@@ -61,6 +64,7 @@ def read_profiles(text: str | Iterable[str]) -> frozenset[str]:
 
 
 _KEYS: Final = {"profiles": list, "model": str, "scripted": bool, "limits": dict, "configs": dict}
+_CONFIG_KEYS: Final = {"url": str, "api_key_env": str}
 
 
 def read_features(path: Path) -> Features:
@@ -69,16 +73,31 @@ def read_features(path: Path) -> Features:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as exc:
         raise UsageError(f"{path}: {exc}") from None
-    for key, value in data.items():
-        if key not in _KEYS:
-            raise UsageError(f"{path}: unknown key {key!r}")
-        if not isinstance(value, _KEYS[key]):
-            raise UsageError(f"{path}: {key} must be a {_KEYS[key].__name__}")
+    _check_keys(data, _KEYS, str(path), "")
     for name, config in data.get("configs", {}).items():
-        if not isinstance(config, dict) or not isinstance(config.get("url"), str):
+        if not isinstance(config, dict) or "url" not in config:
             raise UsageError(f"{path}: configs.{name} needs a url")
-    profiles = read_profiles(data.pop("profiles", ["core"]))
-    return Features(**{"scripted": "model" not in data, **data, "profiles": profiles})
+        if STOPPABLE in name.split(","):
+            raise UsageError(f"{path}: configs.{name}: a server at a URL cannot be stopped from here")
+        _check_keys(config, _CONFIG_KEYS, str(path), f"configs.{name}.")
+        parse_url(config["url"])
+    offered = read_profiles(map(str, data.pop("profiles"))) if "profiles" in data else None
+    profiles = offered or frozenset(("CORE",))
+    return Features(**{"scripted": "model" not in data, **data, "profiles": profiles, "offered": offered})
+
+
+def _check_keys(data: dict[str, Any], known: Mapping[str, type], path: str, prefix: str) -> None:
+    for key, value in data.items():
+        if key not in known:
+            raise UsageError(f"{path}: unknown key {prefix + key!r} (there are {', '.join(known)})")
+        if not isinstance(value, known[key]):
+            raise UsageError(f"{path}: {prefix}{key} must be a {known[key].__name__}")
+
+
+def lacking(case: Case) -> frozenset[str]:
+    """The profiles that a server for this case must not have."""
+    names = {token.removeprefix("no-").upper() for token in case.needs if token.startswith("no-")}
+    return frozenset(names.intersection(PROFILES))
 
 
 def config_name(config: Config) -> str:
@@ -101,6 +120,8 @@ class Foreign:
 
     async def target(self, config: Config) -> Target:
         model = self.features.model or "scripted"
+        if STOPPABLE in config:
+            raise Unavailable("a server at a URL cannot be stopped from here")
         wanted = tuple(token for token in config if not (token == "api-key" and self.key))
         if not wanted:
             return TcpTarget.of(self.url, self.key, model)
@@ -110,7 +131,10 @@ class Foreign:
             name = config_name(config)
             where = f'[configs."{name}"] in a features file says where one is'
             raise Unavailable(f"the target does not offer the configuration {name} ({where})")
-        key = os.environ.get(entry["api_key_env"]) if "api_key_env" in entry else self.key
+        key = self.key
+        if "api_key_env" in entry and not (key := os.environ.get(entry["api_key_env"])):
+            name = entry["api_key_env"]
+            raise Unavailable(f"the environment variable {name} of the features file is empty or not set")
         return TcpTarget.of(entry["url"], key, model)
 
 
@@ -134,15 +158,15 @@ class Needs:
         return [token.removeprefix("dialect=") for token in self.config if token.startswith("dialect=")]
 
 
-def needs_of(case: Case, selected: frozenset[str]) -> Needs:
-    """``no-lanes`` asks for a server without lanes: the target itself, if that profile is not selected."""
+def needs_of(case: Case, present: frozenset[str]) -> Needs:
+    """``no-lanes`` asks for a server without lanes: the target itself, unless it has them."""
     names = {profile.lower() for profile in PROFILES}
     profiles, config = set(), set()
     for token in case.needs:
         if token in names:
             profiles.add(token.upper())
         elif token.startswith("no-") and token[3:] in names:
-            if token[3:].upper() in selected:
+            if token[3:].upper() in present:
                 config.add(f"without={token[3:]}")
         elif token != SCRIPTED:
             config.add(token)

@@ -10,22 +10,25 @@ from typing import Any, Final
 import attrs
 import trio
 
-from conformance import transcript
+from conformance import probe, transcript
 from conformance.judge import Judge, Judgement
-from conformance.offer import Config, Needs, Offer, Unavailable, needs_of
+from conformance.offer import SCRIPTED, Config, Needs, Offer, Unavailable, lacking, needs_of
 from conformance.runner import run_case
 from conformance.session import Outcome, Patience
-from conformance.specdoc import Spec
-from conformance.target import Target, Unreachable
+from conformance.specdoc import PROFILES, Spec
+from conformance.target import Refused, Target, Unreachable, UsageError
 from conformance.trace import Record, meta
 from conformance.transcript import Case
-from conformance.verdict import Evidence, Ledger, Selection
+from conformance.verdict import NEEDS_SCRIPT, Evidence, Ledger, Selection
 
 # Seconds of waiting in vain, with not a word from the server in between, after which a run gives up.
 GIVE_UP_SECONDS: Final = 20.0
 # How often, and how long after one another, a server that was there is looked for.
 GONE_TRIES: Final = 4
 GONE_SECONDS: Final = 0.5
+# How long, and how often, one tries to connect to a server that does not listen yet.
+START_SECONDS: Final = 3.0
+START_STEP: Final = 0.2
 # What is kept of a record after it was judged.
 KEPT_TEXT: Final = 4000
 KEPT_RECORDS: Final = 400
@@ -40,6 +43,15 @@ PLAIN_TURN: Final = transcript.parse(
         '> {"type":"response.create","model":"scripted","input":"say: ready"}',
         '<... until {"type":"response.completed"}',
     ],
+)
+
+NO_SCRIPTS: Final = (
+    "The target does not play scripts: `say: ready` was not answered with the text `ready`. Cases that need "
+    "the scripted model (annex A0) fail for that alone. If a real model answers, judge with --model NAME."
+)
+NOT_KNOWN: Final = (
+    "whether the target has {0} could not be found out ({1}); `profiles` in a features file says it: "
+    "without {0} in it the case is played, with it the case does not apply"
 )
 
 Progress = Callable[["CaseResult"], None]
@@ -68,8 +80,16 @@ class Run:
     notes: list[str] = attrs.Factory(list)  # what concerns the whole run, in words for people
 
 
+def ready(outcome: Outcome) -> bool:
+    """Whether the plain turn said what its script says."""
+    events = probe.said(outcome)
+    whole = {str(event.get("text")) for event in events if event.get("type") == "response.output_text.done"}
+    deltas = (event for event in events if event.get("type") == "response.output_text.delta")
+    return "ready" in whole | {"".join(str(event.get("delta")) for event in deltas)}
+
+
 def narrow(spec: Spec, glob: str | None) -> tuple[list[Case], frozenset[str] | None]:
-    """The cases, and the clauses to look at, that ``-k`` leaves; raises ValueError if it names nothing."""
+    """The cases, and the clauses to look at, that ``-k`` leaves; raises `UsageError` if it names none."""
     if glob is None:
         return list(spec.cases.values()), None
     clauses = {name for name in spec.clauses if fnmatchcase(name, glob)}
@@ -81,7 +101,7 @@ def narrow(spec: Spec, glob: str | None) -> tuple[list[Case], frozenset[str] | N
     if not clauses:
         clauses = {name for case in cases for name in case.covers}
     if not clauses and not cases:
-        raise ValueError(f"-k {glob} names no clause and no case")
+        raise UsageError(f"-k {glob} names no clause and no case")
     return cases, frozenset(clauses)
 
 
@@ -109,6 +129,7 @@ class Suite:
         self.progress = progress or (lambda _: None)
         self.run = Run()
         self.patience = Patience()
+        self.present = frozenset(PROFILES) if offer.own_servers else selection.profiles
         self.given_up: str | None = None
         self.last_seen = ""
 
@@ -117,30 +138,80 @@ class Suite:
         self.run.ledger.insane = await self.plain_turn()
         if self.run.ledger.insane and not self.given_up:
             self.run.notes.append(f"Not even a plain turn works: {self.run.ledger.insane}")
-        groups: dict[Config, list[Case]] = {}
-        for case in cases:
-            if not applies(self.spec, case, self.selection):
-                continue
-            needs = needs_of(case, self.selection.profiles)
-            if needs.scripted and not self.selection.scripted:
-                self.skip(case, "it needs the scripted model")
-            else:
-                groups.setdefault(needs.config, []).append(case)
-        await self.play_groups(groups)
+        playable = [case for case in cases if applies(self.spec, case, self.selection) and self.scripts(case)]
+        unclear = await self.find_out(playable)
+        for case in playable:
+            for profile in sorted(lacking(case) & unclear.keys()):
+                self.skip(case, unclear[profile])
+        playable = [case for case in playable if not lacking(case) & unclear.keys()]
+        asked = [case for case in playable if self.asked_for(case)]
+        await self.play_groups(self.grouped(asked))
+        # What nobody asked for may end a server, and so must not come before what was asked for.
+        await self.play_groups(self.grouped(case for case in playable if not self.asked_for(case)))
         if self.given_up:
             self.run.notes.append(f"The run was given up: {self.given_up}")
         return self.run
+
+    def scripts(self, case: Case) -> bool:
+        """Whether the target has the model that a case needs; it is skipped if not."""
+        able = self.selection.scripted or SCRIPTED not in case.needs
+        if not able:
+            self.skip(case, NEEDS_SCRIPT)
+        return able
+
+    def asked_for(self, case: Case) -> bool:
+        """Whether a case covers a clause of a profile that was selected."""
+        clauses = (self.spec.clauses[name] for name in case.covers if name in self.spec.clauses)
+        return any(clause.profile in self.selection.profiles for clause in clauses)
+
+    def grouped(self, cases: Iterable[Case]) -> dict[Config, list[Case]]:
+        groups: dict[Config, list[Case]] = {}
+        for case in cases:
+            groups.setdefault(needs_of(case, self.present).config, []).append(case)
+        return groups
 
     async def plain_turn(self) -> str:
         """Try one turn that every server must manage; gives what went wrong."""
         try:
             target = await self.offer.target(())
-            await trio.aclose_forcefully(await target.connect())
+            await trio.aclose_forcefully(await self.first_connection(target))
         except (Unavailable, Unreachable) as exc:
             self.given_up = str(exc)
             return str(exc)
         outcome = await self.play_case(PLAIN_TURN, target)
-        return outcome.harness_error or outcome.broken or ""
+        problem = outcome.harness_error or outcome.broken or ""
+        if self.selection.scripted and not problem and not ready(outcome):
+            self.run.notes.append(NO_SCRIPTS)
+        return problem
+
+    async def first_connection(self, target: Target) -> trio.abc.Stream:
+        """A server that was started a moment ago does not listen yet."""
+        until = trio.current_time() + START_SECONDS
+        while True:
+            try:
+                return await target.connect()
+            except Refused:
+                if trio.current_time() >= until:
+                    raise
+            await trio.sleep(START_STEP)
+
+    async def find_out(self, cases: list[Case]) -> dict[str, str]:
+        """Which profiles the target has besides those selected, where cases ask for a server without them.
+
+        Gives the profiles of which that cannot be said, each with the reason.
+        """
+        features, unclear = self.offer.features, {}
+        self.present |= features.offered or frozenset()
+        self.present |= {name for name in PROFILES if f"without={name.lower()}" in features.configs}
+        wanted = frozenset().union(*map(lacking, cases)) - self.present
+        for profile in sorted(wanted) if features.offered is None and not self.run.ledger.insane else ():
+            try:
+                found = await probe.has(await self.offer.target(()), profile)
+                self.present |= {profile} if found else frozenset()
+            except (Unavailable, Unreachable, probe.Unclear) as exc:
+                unclear[profile] = NOT_KNOWN.format(profile.lower(), exc)
+        self.run.ledger.present = self.present
+        return unclear
 
     async def play_groups(self, groups: dict[Config, list[Case]]) -> None:
         if not self.offer.own_servers:
@@ -177,7 +248,7 @@ class Suite:
             self.skip(case, str(exc))
             return
         outcome = await self.play_case(case, target)
-        self.take(outcome, needs_of(case, self.selection.profiles))
+        self.take(outcome, needs_of(case, self.present))
         if outcome.records:
             self.last_seen = case.id
         elif outcome.broken and not config:
@@ -253,6 +324,10 @@ class Suite:
                     outcome.case.id, finding.detail, 0, finding.line, finding.conn, finding.kind
                 )
                 self.run.ledger.of(finding.clause).faults.append(evidence)
+        for fall in found.falls:
+            evidence = Evidence(outcome.case.id, f"the suite itself fell: {fall.what}", 0, fall.line)
+            for name in (fall.clause,) if fall.clause else outcome.case.covers:
+                self.run.ledger.of(name).harness.append(evidence)
         return judged
 
     def done(self, result: CaseResult) -> None:

@@ -17,6 +17,10 @@ class Unreachable(Exception):
     """No connection, or no TLS; the text says why, in words for people."""
 
 
+class Refused(Unreachable):
+    """Nobody listens there, or not yet."""
+
+
 class Gone(trio.BrokenResourceError):
     """What was behind a stream is gone, and not in a way that the protocol knows; the text says how."""
 
@@ -112,7 +116,8 @@ class TcpTarget:
         except trio.TooSlowError:
             raise Unreachable(f"no {what} {where} within {CONNECT_SECONDS:.0f} s") from None
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
-            raise Unreachable(f"no {what} {where}: {_reason(exc)}") from None
+            kind = Refused if isinstance(_first(exc), ConnectionRefusedError) else Unreachable
+            raise kind(f"no {what} {where}: {_reason(exc)}") from None
 
     async def _secure(self, tcp: trio.SocketStream) -> trio.abc.Stream:
         context = ssl.create_default_context()
@@ -129,18 +134,24 @@ class TcpTarget:
         return stream
 
     async def stop(self) -> None:
-        raise UsageError("this target has no way to be stopped")
+        raise Unreachable("a server at a URL cannot be stopped from here")
 
 
-def _reason(exc: BaseException) -> str:
-    """What went wrong, in a few words; Trio puts the errors of several attempts behind one."""
+def _first(exc: BaseException) -> BaseException:
+    """The error itself: Trio puts those of several attempts behind one."""
     cause = exc.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
-    if isinstance(cause, OSError):
-        exc = cause
+    return cause if isinstance(cause, OSError) else exc
+
+
+def _reason(exc: BaseException) -> str:
+    """What went wrong, in a few words."""
+    exc = _first(exc)
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"{exc.verify_message.lower()} (SSL_CERT_FILE names a file of certificates to trust)"
     if isinstance(exc, ssl.SSLError):
-        text = getattr(exc, "verify_message", "") or exc.reason or str(exc)
+        text = exc.reason or str(exc)
     elif isinstance(exc, OSError) and (exc.errno or 0) > 0:
         text = os.strerror(exc.errno or 0)
     else:

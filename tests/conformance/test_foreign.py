@@ -144,7 +144,7 @@ def test_rules_that_a_server_does_not_claim_are_counted_not_listed() -> None:
     assert "REFERENCE" in {one["profile"] for one in forms.not_well(report)}
     lines = forms.console(report).splitlines()
     assert not any("RWS-HS-016" in line for line in lines)
-    assert any(line.startswith("beside") for line in lines)
+    assert any(line.startswith("not selected") for line in lines)
 
 
 def results(profiles: str) -> dict[str, Result]:
