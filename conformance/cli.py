@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from conformance import __version__, commands
+from conformance import __version__, command_judge, command_run, commands
 from conformance.places import SpecError
 from conformance.target import UsageError
 
@@ -48,12 +48,13 @@ def _run(parsers: Parsers) -> None:
 
 def _judge(parsers: Parsers) -> None:
     add = parsers.add_parser("judge", help="judge recorded traffic").add_argument
-    add("trace", metavar="TRACE.jsonl")
+    add("traces", nargs="+", metavar="TRACE.jsonl")
     add("--json", action="store_true", help="print the findings as JSON")
 
 
 def _list(parsers: Parsers) -> None:
     add = parsers.add_parser("list", help="list the clauses and what judges them").add_argument
+    add("-k", dest="glob", metavar="GLOB", help="only clauses with such an id, or those of such cases")
     add("--json", action="store_true")
 
 
@@ -86,8 +87,8 @@ def _matrix(parsers: Parsers) -> None:
 
 # command -> (adds its parser, runs it)
 COMMANDS: Final[dict[str, tuple[Callable[[Parsers], None], Callable[[argparse.Namespace], int]]]] = {
-    "run": (_run, commands.run),
-    "judge": (_judge, commands.judge),
+    "run": (_run, command_run.run),
+    "judge": (_judge, command_judge.judge),
     "list": (_list, commands.list_clauses),
     "mutants": (_mutants, commands.mutants),
     "diff": (_diff, commands.diff),

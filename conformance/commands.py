@@ -1,211 +1,25 @@
-"""What the commands do: each takes the parsed options and gives an exit code."""
+"""What the smaller commands do: each takes the parsed options and gives an exit code."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import trio
 
-from conformance import core, trace
 from conformance import diff as differing
 from conformance import export as exporting
-from conformance import judge as judging
 from conformance.invariants import REGISTRY
-from conformance.known import Known, read_known
-from conformance.offer import Features, Foreign, Offer, read_features, read_profiles
-from conformance.report import forms, write
-from conformance.report.data import BadReport, Report, build
+from conformance.report import write
+from conformance.report.data import BadReport
 from conformance.report.data import load as load_report
 from conformance.report.matrix import matrix_page
 from conformance.specdoc import Spec, load
-from conformance.suite import CaseResult, Run, Suite, narrow
-from conformance.target import TcpTarget, Unreachable, UsageError, parse_url
-from conformance.transcript import Case
-from conformance.verdict import Result, Selection, exit_code, judge_all
-
-OWN_JOBS: Final = 4
-
-
-def run(options: argparse.Namespace) -> int:
-    """``run``: play the cases against a server, write the reports, print the sum."""
-    spec = load()
-    try:
-        cases, only = narrow(spec, options.glob)
-    except ValueError as exc:
-        raise UsageError(str(exc)) from None
-    known = read_known(Path(options.known_failures), spec) if options.known_failures else []
-    asked = _asked(options)
-    if asked.core:
-        cases = [case for case in cases if not core.needs_socket(case, asked.features.profiles)]
-    progress = Progress(len(cases))
-    report, run, results = trio.run(_run, asked, spec, cases, only, known, progress)
-    progress.clear()
-    if options.report:
-        write.directory(Path(options.report), report, run)
-    if options.junit:
-        Path(options.junit).write_text(forms.junit(report), "utf-8", "replace")
-    if options.json:
-        print(json.dumps(report, indent=1, ensure_ascii=False))
-    else:
-        print(forms.console(report))
-    return exit_code(results)
-
-
-@attrs.frozen
-class Asked:
-    """What the options of ``run`` ask for; neither URL nor core: the reference server inside."""
-
-    url: str | None
-    features: Features
-    key: str | None
-    jobs: int
-    core: tuple[str, ...] = ()
-
-    def offer(self, nursery: trio.Nursery) -> Offer:
-        if self.url is not None:
-            return Foreign(self.url, self.features, self.key)
-        if self.core:
-            return core.Core(self.core, self.features, nursery)
-        from conformance.embedded import Embedded
-
-        return Embedded(self.features, nursery)
-
-
-async def _run(
-    asked: Asked,
-    spec: Spec,
-    cases: list[Case],
-    only: frozenset[str] | None,
-    known: list[Known],
-    progress: Progress,
-) -> tuple[Report, Run, list[Result]]:
-    async with trio.open_nursery() as nursery:
-        offer, features = asked.offer(nursery), asked.features
-        selection = Selection(profiles=features.profiles, scripted=features.scripted, only=only)
-        run = await Suite(spec, offer, selection, jobs=asked.jobs, progress=progress).play(cases)
-        nursery.cancel_scope.cancel()
-    if asked.core:
-        selection = attrs.evolve(selection, beyond=core.beyond(spec, run.ledger, features.profiles))
-    results = judge_all(spec, run.ledger, selection, known)
-    return build(results, run, features, offer.name, features.profiles), run, results
-
-
-def _asked(options: argparse.Namespace) -> Asked:
-    """Understand the options; raises `UsageError`."""
-    if options.jobs is not None and options.jobs < 1:
-        raise UsageError("--jobs needs a number from 1")
-    if options.url is None and options.core is None:
-        return Asked(None, _own_features(options), None, options.jobs or OWN_JOBS)
-    command = _command(options)
-    features = read_features(Path(options.features)) if options.features else Features()
-    if options.profiles:
-        features = attrs.evolve(features, profiles=read_profiles(options.profiles))
-    if options.model:
-        features = attrs.evolve(features, model=options.model, scripted=False)
-    return Asked(options.url, features, _key(options.api_key_env), options.jobs or 1, command)
-
-
-def _command(options: argparse.Namespace) -> tuple[str, ...]:
-    """The words of ``--core``, none for a URL; raises `UsageError`."""
-    if options.core is None:
-        parse_url(options.url)
-        return ()
-    for name, value in (("a URL", options.url), ("--api-key-env", options.api_key_env)):
-        if value:
-            raise UsageError(f"--core and {name} exclude each other")
-    return core.command_of(options.core)
-
-
-def _own_features(options: argparse.Namespace) -> Features:
-    for name in ("features", "model", "api_key_env"):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')} needs a URL")
-    from conformance.embedded import landed
-
-    return Features(profiles=read_profiles(options.profiles) if options.profiles else landed())
-
-
-def _key(variable: str | None) -> str | None:
-    if not variable:
-        return None
-    key = os.environ.get(variable)
-    if not key:
-        raise UsageError(f"the environment variable {variable} is empty or not set")
-    return key
-
-
-class Progress:
-    """One line that is written over, on a terminal only."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.count, self.bad = total, 0, 0
-        self.shown = sys.stderr.isatty()
-
-    def __call__(self, result: CaseResult) -> None:
-        self.count += 1
-        self.bad += result.state != "ran"
-        if self.shown:
-            text = f"{self.count}/{self.total} cases, {self.bad} not played to their end: {result.case.id}"
-            print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self.shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-# --- judge ------------------------------------------------------------------------------------------
-
-
-def judge(options: argparse.Namespace) -> int:
-    """``judge``: the invariants over anybody's recording, streamed."""
-    spec = load()
-    try:
-        with open(options.trace, encoding="utf-8", errors="surrogateescape") as lines:
-            found = judging.judge(spec, trace.read(lines))
-    except OSError as exc:
-        raise UsageError(f"{options.trace}: {exc.strerror}") from None
-    if not found.records:
-        raise UsageError(f"{options.trace}: no record of a trace in it")
-    print(json.dumps(_judgement(found), indent=1) if options.json else _findings(spec, found))
-    return 1 if any(_counts(spec, found, name) for name in found.broken) else 0
-
-
-def _counts(spec: Spec, found: judging.Judgement, name: str) -> bool:
-    """Whether a broken clause is a failure: a MUST of a profile that the recording claims."""
-    clause = spec.clauses[name]
-    return clause.must and clause.profile in found.profiles
-
-
-def _judgement(found: judging.Judgement) -> dict[str, Any]:
-    return {
-        "schema_version": 1,
-        "records": found.records,
-        "profiles": sorted(found.profiles),
-        "findings": [attrs.asdict(one) for one in sorted(found.findings, key=lambda one: one.line)],
-        "held": dict(sorted(found.held.items())),
-        "broken": dict(sorted(found.broken.items())),
-        "unreadable": [{"line": line, "why": why} for line, why in found.unreadable],
-    }
-
-
-def _findings(spec: Spec, found: judging.Judgement) -> str:
-    out = [f"line {line}: not a record: {why}" for line, why in found.unreadable[: judging.KEPT]]
-    for one in sorted(found.findings, key=lambda one: (one.line, one.clause)):
-        clause = spec.clauses[one.clause]
-        mark = "" if _counts(spec, found, one.clause) else f" ({clause.keyword}, {clause.profile}: a warning)"
-        out.append(f"line {one.line}: {one.clause}{mark} [{one.conn}]: {one.detail}")
-    for name, count in sorted(found.broken.items()):
-        out.append(f"{name} broken {count} times: {spec.clauses[name].text}")
-    held = len(found.held.keys() - found.broken.keys())
-    out.append(f"{found.records} records: {held} clauses held, {len(found.broken)} broken")
-    return "\n".join(out)
-
+from conformance.suite import narrow
+from conformance.target import TcpTarget, Unreachable, UsageError
 
 # --- list -------------------------------------------------------------------------------------------
 
@@ -213,7 +27,8 @@ def _findings(spec: Spec, found: judging.Judgement) -> str:
 def list_clauses(options: argparse.Namespace) -> int:
     """``list``: every clause with its fields, the cases and the invariants that judge it."""
     spec = load()
-    rows = [_row(spec, name) for name in spec.clauses]
+    cases, only = narrow(spec, options.glob)
+    rows = [_row(spec, name) for name in spec.clauses if only is None or name in only]
     if options.json:
         print(json.dumps({"schema_version": 1, "clauses": rows}, indent=1, ensure_ascii=False))
         return 0
@@ -221,7 +36,7 @@ def list_clauses(options: argparse.Namespace) -> int:
         judged = f"{len(row['cases'])} cases, {row['invariants']} invariants"
         head = f"{row['id']}  {row['keyword']:<10} {row['profile']:<13} {row['role']:<6}"
         print(f"{head} {judged if row['testable'] else row['test']}\n    {row['text']}")
-    print(f"{len(rows)} clauses, {len(spec.cases)} cases")
+    print(f"{len(rows)} clauses, {len(cases)} cases")
     return 0
 
 
@@ -321,8 +136,12 @@ async def _diff(spec: Spec, first: TcpTarget, second: TcpTarget) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """``export``: the specification as data."""
-    for name in exporting.export(load(), Path(options.directory)):
-        print(Path(options.directory) / name)
+    directory = Path(options.directory)
+    write.try_directory(directory)
+    with write.writing():
+        names = exporting.export(load(), directory)
+    for name in names:
+        print(directory / name)
     return 0
 
 
@@ -332,5 +151,5 @@ def matrix(options: argparse.Namespace) -> int:
         reports = [load_report(Path(name)) for name in options.reports]
     except BadReport as exc:
         raise UsageError(str(exc)) from None
-    Path(options.output).write_text(matrix_page(reports), "utf-8", "replace")
+    write.text(Path(options.output), matrix_page(reports))
     return 0

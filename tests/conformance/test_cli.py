@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import ssl
 import sys
 from pathlib import Path
@@ -14,6 +16,8 @@ import trio
 from servers import NULL_SERVERS, Good, Serve
 
 from conformance.cli import main
+from conformance.report import write
+from conformance.specdoc import load
 
 PEM = Path(__file__).parent.parent / "server" / "localhost.pem"
 
@@ -95,7 +99,7 @@ STAGES = {
     "drop": "the handshake failed",
     "drop_after_handshake": "the connection ended first",
     "drop_after_message": "the connection ended first",
-    "garbage": "not an HTTP answer",
+    "garbage": "no HTTP answer",
     "hang": "no answer to the handshake within",
     "refuse": "the handshake was answered with 401",
 }
@@ -132,7 +136,65 @@ async def test_tls_that_is_not_trusted_and_tls_that_is() -> None:
         nursery.cancel_scope.cancel()
     assert distrusted.code == 3
     assert "no TLS with localhost" in distrusted.out
+    assert "SSL_CERT_FILE names a file of certificates" in distrusted.out
     assert trusted.code == 0, trusted.out
+
+
+async def test_tls_where_plain_text_is_asked_for() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(PEM)
+    async with trio.open_nursery() as nursery:
+        done = await suite("run", f"ws://{await serve(nursery, Good().serve, context)}", "-k", "RWS-SEQ-002")
+        nursery.cancel_scope.cancel()
+    assert done.code == 3
+    assert "no HTTP answer (the connection ended)" in done.out
+    assert "role=" not in done.out
+
+
+async def test_a_server_that_was_started_a_moment_ago() -> None:
+    """It does not listen yet when the first connection is tried."""
+    found: list[Done] = []
+    async with trio.open_nursery() as nursery:
+        spare = socket.socket()
+        spare.bind(("127.0.0.1", 0))
+        port = spare.getsockname()[1]
+
+        async def judge() -> None:
+            found.append(await suite("run", f"ws://127.0.0.1:{port}", "-k", "RWS-SEQ-002"))
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(judge)
+        await trio.sleep(2)
+        spare.close()
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        await trio.serve_listeners(Good().serve, listeners)
+    assert found[0].code == 0, found[0].out
+
+
+async def test_a_run_that_leaves_nothing_to_judge_says_so() -> None:
+    done = await against(Good().serve, "-k", "RWS-SIM-001", "--model", "gpt-x")
+    assert done.code == 3
+    assert done.last.startswith("-k leaves nothing that is required of this target (1 clauses: ")
+
+
+async def test_without_a_report_nobody_is_sent_to_it() -> None:
+    done = await suite("run", "ws://127.0.0.1:9")
+    assert "more: use --report DIR to see them" in done.out
+    assert "in the report" not in done.out
+
+
+async def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.json"
+    report.write_text('{"schema_version":1,"clauses":[],"target":{"name":"x"},"summary":{"line":"none"}}')
+    assert "cannot be written" in usage(["matrix", str(report), "-o", "/nope/x.html"], capsys)
+
+
+def test_looking_whether_a_file_can_be_written_leaves_no_trace(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("as it was")
+    write.try_file(old)
+    write.try_file(new)
+    assert (old.read_text(), new.exists()) == ("as it was", False)
 
 
 async def test_plain_text_where_tls_is_spoken() -> None:
@@ -154,6 +216,11 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "ws://x", "--jobs", "0"], "--jobs needs a number from 1"),
     (["run", "--model", "x"], "--model needs a URL"),
     (["judge", "/no/such/file"], "No such file"),
+    (["list", "-k", "no-such-*"], "names no clause and no case"),
+    # What cannot be written is said before anything else happens: nobody listens at this address.
+    (["run", "ws://127.0.0.1:9", "--report", "/proc/x"], "/proc/x: cannot be written"),
+    (["run", "ws://127.0.0.1:9", "--junit", "/proc/x"], "/proc/x: cannot be written"),
+    (["export", "/proc/x"], "/proc/x: cannot be written"),
     (["matrix", "/no/such/file", "-o", "x"], "No such file"),
     (["nonsense"], "invalid choice"),
     ([], "required"),
@@ -175,10 +242,20 @@ def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("toml", "words"),
     [
-        ("profile = ['core']", "unknown key 'profile'"),
+        (
+            "profile = ['core']",
+            "unknown key 'profile' (there are profiles, model, scripted, limits, configs)",
+        ),
         ("profiles = 'core'", "profiles must be a list"),
         ("profiles = ['x']", "no such profile: x"),
         ("[configs.a]\nport = 1", "configs.a needs a url"),
+        (
+            "[configs.a]\nurl = 'ws://x'\nkey = 'k'",
+            "unknown key 'configs.a.key' (there are url, api_key_env)",
+        ),
+        ("[configs.a]\nurl = 1", "configs.a.url must be a str"),
+        ("[configs.a]\nurl = 'ftp://x'", "is no ws:// or wss:// URL"),
+        ("[configs.stoppable]\nurl = 'ws://x'", "cannot be stopped from here"),
         ("x =", "features.toml: "),
     ],
 )
@@ -232,12 +309,72 @@ async def test_judge_reads_a_recording_and_names_lines(tmp_path: Path) -> None:
     assert "RWS-ORD-005" in data["broken"]
 
 
+BARE = {"conn": 1, "dir": "s2c", "frame": {"type": "response.created", "response": {"id": "r"}}}
+DONE = {"conn": 1, "dir": "s2c", "frame": {"type": "response.done", "response": {"id": "r"}}}
+
+
+def recording(path: Path, **meta: object) -> str:
+    create = {"conn": 1, "dir": "c2s", "frame": {"type": "response.create"}}
+    lines = [{"kind": "meta", **meta}, create, BARE, DONE]
+    path.write_text("\n".join(json.dumps(one) for one in lines))
+    return str(path)
+
+
+def judged(capsys: pytest.CaptureFixture[str], *arguments: str) -> Done:
+    with pytest.raises(SystemExit) as left:
+        main(["judge", *arguments])
+    out = capsys.readouterr()
+    return Done(int(str(left.value.code)), out.out, out.err)
+
+
+def test_judge_looks_at_what_the_recording_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """OPENRESPONSES does not apply to one that claims CORE; REFERENCE warns at most."""
+    core = judged(capsys, recording(tmp_path / "core", profiles=["core"]))
+    more = judged(capsys, recording(tmp_path / "more", profiles=["core", "openresponses"]))
+    profiles = {one.id: one.profile for one in load().clauses.values()}
+
+    def named(done: Done) -> set[str]:
+        return {profiles[one] for one in re.findall(r"RWS-[A-Z]+-\d+(?= broken)", done.out)}
+
+    assert (core.code, named(core) <= {"CORE", "REFERENCE"}) == (1, True)
+    assert "OPENRESPONSES" in named(more)
+    assert re.fullmatch(r"3 records: \d+ held, \d+ broken, \d+ warnings", core.last)
+    counted = [line for line in core.out.splitlines() if " broken " in line]
+    broken, warnings = map(int, re.findall(r"(\d+) (?:broken|warnings)", core.last))
+    assert broken + warnings == len(counted)
+
+
+def test_judge_reads_several_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [recording(tmp_path / name) for name in ("one", "two")]
+    done = judged(capsys, *names)
+    assert all(f"{name}:4: RWS-ORD-005 [1]: " in done.out for name in names)
+    assert done.last.startswith("6 records: ")
+    files = json.loads(judged(capsys, "--json", *names).out)["files"]
+    assert [one["file"] for one in files] == names
+
+
+@pytest.mark.parametrize(
+    ("meta", "words"),
+    [
+        ({"trace_version": 2}, "trace_version 2 is not known, only 1"),
+        ({"profiles": ["core", "lane"]}, "no such profile: lane"),
+        ({"profiles": "core"}, "profiles must be a list"),
+    ],
+)
+def test_judge_refuses_a_recording_that_it_does_not_understand(
+    meta: dict[str, object], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = recording(tmp_path / "trace", **meta)
+    assert f"{name}:1: {words}" in usage(["judge", name], capsys)
+
+
 async def test_list() -> None:
     done = await suite("list", "--json")
     rows = json.loads(done.out)["clauses"]
     assert done.code == 0
     assert {"id", "text", "cases", "invariants", "testable"} <= rows[0].keys()
     assert f"{len(rows)} clauses" in (await suite("list")).last
+    assert (await suite("list", "-k", "RWS-SEQ-00[23]")).last.startswith("2 clauses, ")
 
 
 async def test_two_servers_are_compared() -> None:
