@@ -21,7 +21,7 @@ from conformance.tables import ArrayOf, Choice, Literal, MapOf, Named, Simple, T
 from conformance.transcript import Case, Either, Node, Repeat
 
 EXPORT_VERSION: Final = 1
-INTERPRETATION_VERSION: Final = 1
+INTERPRETATION_VERSION: Final = 2
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 Json = dict[str, Any]
 
