@@ -8,7 +8,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conformance import reading
-from conformance.state import TERMINAL, Connection, Event, Item, Lane, Part, Request, Response, whole, word
+from conformance.state import (
+    TERMINAL,
+    Connection,
+    Event,
+    Item,
+    Lane,
+    Part,
+    Request,
+    Response,
+    is_lane,
+    whole,
+    word,
+)
 from conformance.trace import Record
 
 # type of event -> (kind of part, key of its index, what the event does to the part)
@@ -92,7 +104,7 @@ def _resolve(event: Event) -> None:
         return
     if kind == "error":
         if "sequence_number" in body or event.transport == "sse":
-            event.response = lane.open
+            event.response = _open(event, body, conn, lane)
         return
     if kind.startswith("response.steer."):
         steer = body.get("steer")
@@ -120,6 +132,8 @@ def _response(event: Event, body: dict[str, Any], conn: Connection, lane: Lane) 
         return owner
     if lane.last is not None and name is not None and lane.last.id == name:
         return lane.last
+    if name is None and (owner := _open(event, body, conn, lane)):
+        return owner
     if lane.open is not None:
         return lane.open
     if lane.pending or lane.last is None:
@@ -127,11 +141,25 @@ def _response(event: Event, body: dict[str, Any], conn: Connection, lane: Lane) 
     return lane.last
 
 
+def _open(event: Event, body: dict[str, Any], conn: Connection, lane: Lane) -> Response | None:
+    """The open response of the lane; for an event that fits to nothing there, the one of another lane that
+    its number continues: the server has left the `stream_id` out, or has put one in."""
+    number = whole(body.get("sequence_number"))
+    if number is None or (lane.open is not None and event.type != "error"):
+        return lane.open
+    next_ones = [one for one in conn.running if one.last_number is not None and one.last_number + 1 == number]
+    return next_ones[0] if len(next_ones) == 1 else lane.open
+
+
 def _start(event: Event, name: str | None, lane: Lane) -> Response:
     response = Response(name, lane, event.line)
-    if lane.pending and not _is_successor(event, lane):
+    if _is_successor(event, lane):
+        response.asked = True
+    elif lane.pending:
         request = lane.pending.popleft()
-        response.request = request if lane.certain else None
+        response.asked, response.request = True, request if lane.certain else None
+    elif lane.name is None and event.conn.faulty:
+        event.conn.faulty -= 1  # what was no message for servers with lanes is one for others
     lane.certain = lane.certain or not lane.pending
     event.replaced, lane.open = lane.open, response
     if name is not None:
@@ -179,9 +207,10 @@ def _apply_client(event: Event) -> None:
         return
     if event.type == "response.append":
         conn.dialects.add("APPEND")
-    lane_name = body.get("stream_id")
-    if event.type in _CREATES and (lane_name is None or isinstance(lane_name, str)):
-        lane = conn.lane(lane_name)
+    if event.type in _CREATES and not is_lane(body.get("stream_id")):
+        conn.faulty += 1
+    elif event.type in _CREATES:
+        lane = conn.lane(body.get("stream_id"))
         if event.type == "response.create" or lane.open is None:
             lane.pending.append(Request(body, event.line))
 

@@ -6,10 +6,12 @@ field of an event may be missing or of the wrong type: then nothing is derived f
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import Any, Final
 
 TERMINAL: Final = frozenset(("response.completed", "response.failed", "response.incomplete"))
+_LANE: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 PENDING_LIMIT: Final = 4096
 SEEN_LIMIT: Final = 20_000
 
@@ -22,6 +24,11 @@ def word(value: Any) -> str | None:
 def whole(value: Any) -> int | None:
     """The value if it is an integer."""
     return value if type(value) is int else None
+
+
+def is_lane(value: Any) -> bool:
+    """Whether a create may name this as its lane; without a name it is on the default lane."""
+    return value is None or (isinstance(value, str) and _LANE.fullmatch(value) is not None)
 
 
 class Memory:
@@ -84,10 +91,13 @@ class Request:
 
 
 class Response(Memory):
-    """``terminal`` is the type of its terminal event, ``last_number`` the newest `sequence_number`."""
+    """``terminal`` is the type of its terminal event, ``last_number`` the newest `sequence_number`.
+
+    ``asked``: a create of its lane waited for it, or it succeeds one that was steered. ``request`` is that
+    create, where there is no doubt which one it is."""
 
     __slots__ = (
-        "by_id", "created", "error", "events", "id", "in_progress", "items", "lane", "last_number",
+        "asked", "by_id", "created", "error", "events", "id", "in_progress", "items", "lane", "last_number",
         "line", "request", "terminal",
     )  # fmt: skip
 
@@ -96,6 +106,7 @@ class Response(Memory):
         self.id = name
         self.lane = lane
         self.line = line
+        self.asked = False
         self.request: Request | None = None
         self.events = 0
         self.created = False

@@ -38,7 +38,7 @@ class ProtocolErrorsAreNot(Invariant):
     """
 
     def see(self, event: Event) -> Says:
-        if event.lane is None or event.lane.open is not None:
+        if event.lane is None or event.lane.open is not None or event.response is not None:
             return None
         assert event.body is not None
         return "sequence_number" not in event.body or "an error of no response has a sequence_number"

@@ -40,6 +40,25 @@ def names_the_default_lane(event: Event, memory: Event) -> Iterable[Out]:
     yield {"stream_id": "default", **event}
 
 
+@mutant("RWS-LAN-003")
+def forgets_the_lane_of_refusals(event: Event, memory: Event) -> Iterable[Out]:
+    if event["type"] == "response.refusal.delta":
+        event.pop("stream_id", None)
+    yield event
+
+
+@mutant("RWS-LAN-003")
+def forgets_the_lane_of_stream_errors(event: Event, memory: Event) -> Iterable[Out]:
+    if event["type"] == "error" and "sequence_number" in event:
+        event.pop("stream_id", None)
+    yield event
+
+
+@mutant("RWS-LAN-004")
+def names_the_default_lane_in_failures(event: Event, memory: Event) -> Iterable[Out]:
+    yield {"stream_id": "x", **event} if event["type"] == "response.failed" else event
+
+
 class _LastComeFirstServed(Lanes):
     __slots__ = ()
 

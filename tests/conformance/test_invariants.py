@@ -72,6 +72,67 @@ def test_an_event_belongs_to_the_response_that_it_names_else_to_its_item_else_to
     assert [name for _, name in found] == ["r1", "r2", "r2", "r2", "r1", "r2", "r1"]
 
 
+def test_an_event_that_fits_to_nothing_on_its_lane_belongs_to_the_response_that_its_number_continues() -> (
+    None
+):
+    start = """
+        > {"type":"response.create","stream_id":"x"}
+        < {"type":"response.created","sequence_number":0,"response":{"id":"r1"},"stream_id":"x"}
+    """
+    added = '< {"type":"response.output_item.added","sequence_number":1,"item":{"id":"m1","type":"message"}}'
+    error = '< {"type":"error","sequence_number":1}'
+    both = """
+        > {"type":"response.create"}
+        < {"type":"response.created","sequence_number":5,"response":{"id":"r2"}}
+    """
+    assert list(resolved(start + added))[-1][1] == "r1"
+    assert list(resolved(start + error))[-1][1] == "r1"
+    assert list(resolved(start + both + added))[-1][1] == "r2"
+    assert list(resolved(start + both + error))[-1][1] == "r1"
+    assert list(resolved(start + both + error.replace("1", "6")))[-1][1] == "r2"
+    assert list(resolved(start + both + error.replace("1", "9")))[-1][1] == "r2"
+    assert list(resolved(start + both.replace("5", "0") + error))[-1][1] == "r2"
+
+
+@pytest.mark.parametrize("lane", ["a b", "", "ä", "x" * 257, 7, []])
+def test_a_create_on_a_lane_that_is_none_waits_for_its_error_and_for_nothing_else(lane: object) -> None:
+    bad = f'> {{"type":"response.create","stream_id":{json.dumps(lane)}}}'
+    demux = Demux()
+    for number, record in lines(f"""
+        > {{"type":"response.create"}}
+        {bad}
+        < {{"type":"error","status":400}}
+        < {{"type":"response.created","response":{{"id":"r1"}}}}
+    """):
+        demux.apply(demux.event(record, number))
+    response = demux.conns["a"].lane(None).open
+    assert response is not None
+    assert response.request is not None
+    assert response.request.line == 1
+
+
+def _lanes_broken(text: str) -> set[str]:
+    spec = Spec(clauses={name: clause(name) for name in ("RWS-LAN-003", "RWS-LAN-004")})
+    judge = Judge(spec)
+    for number, record in lines(text):
+        judge.feed(number, record)
+    return {finding.clause for finding in judge.finish().findings}
+
+
+def test_events_of_a_response_name_the_lane_of_its_create() -> None:
+    create = '> {"type":"response.create","stream_id":"x"}\n'
+    created = '< {"type":"response.created","response":{"id":"r1"},"stream_id":"x"}\n'
+    plain = created.replace(',"stream_id":"x"', "")
+    delta = '< {"type":"response.refusal.delta","item_id":"m1","delta":"a"}\n'
+    item = '< {"type":"response.output_item.added","item":{"id":"m1","type":"message"},"stream_id":"x"}\n'
+    assert _lanes_broken(create + created + item + delta) == {"RWS-LAN-003"}
+    assert _lanes_broken(create + created + item + delta.replace("}", ',"stream_id":"y"}')) == {"RWS-LAN-003"}
+    assert _lanes_broken(create + plain + item) == {"RWS-LAN-003"}
+    assert _lanes_broken('> {"type":"response.create"}\n' + create + plain) == set()
+    assert _lanes_broken('> {"type":"response.create"}\n' + created + item) == {"RWS-LAN-004"}
+    assert _lanes_broken(plain + delta) == set()
+
+
 def test_an_event_without_created_starts_a_response_only_if_a_create_is_unanswered() -> None:
     start = """
         > {"type":"response.create"}
