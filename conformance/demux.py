@@ -153,8 +153,13 @@ def _open(event: Event, body: dict[str, Any], conn: Connection, lane: Lane) -> R
 
 def _start(event: Event, name: str | None, lane: Lane) -> Response:
     response = Response(name, lane, event.line)
-    if _is_successor(event, lane):
+    if _goes_on_from_steered(event, lane):
+        # The create that names the steered response takes this one's place, and then which is which cannot
+        # be told (RWS-STR-030); without one it is the automatic successor, which passes those that wait.
+        named = next((one for one in lane.pending if _parent(one.body) == lane.last_id), None)
         response.asked = True
+        if named is not None:
+            lane.pending.remove(named)
     elif lane.pending:
         request = lane.pending.popleft()
         response.asked, response.request = True, request if lane.certain else None
@@ -167,11 +172,15 @@ def _start(event: Event, name: str | None, lane: Lane) -> Response:
     return response
 
 
-def _is_successor(event: Event, lane: Lane) -> bool:
-    """Whether this is the automatic successor of a steered response, which no create asked for."""
-    parent = event.get("response", "previous_response_id")
-    steered = lane.last is not None and lane.last.notes.get("steered")
-    return bool(steered and lane.last is not None and parent == lane.last.id)
+def _goes_on_from_steered(event: Event, lane: Lane) -> bool:
+    """Whether this response brings on what was steered into the one before it."""
+    notes = lane.last.notes if lane.last is not None else {}
+    steered = notes.get("steered") or notes.get("accepted")
+    return bool(steered and _parent(event.get("response")) == lane.last_id)
+
+
+def _parent(body: Any) -> str | None:
+    return word(body.get("previous_response_id")) if isinstance(body, dict) else None
 
 
 def _item_id(body: dict[str, Any]) -> str | None:
@@ -257,6 +266,10 @@ def _in_progress(_event: Event, response: Response) -> None:
     response.in_progress = True
 
 
+def _accepted(_event: Event, response: Response) -> None:
+    response.notes["accepted"] = True
+
+
 def _error(_event: Event, response: Response) -> None:
     response.error = True
 
@@ -283,6 +296,7 @@ _APPLY: Final = {
     "response.created": _created,
     "response.in_progress": _in_progress,
     "error": _error,
+    "response.steer.accepted": _accepted,
     "response.output_item.added": _item_added,
     "response.output_item.done": _item_done,
 }
@@ -318,7 +332,10 @@ def _end(event: Event, response: Response) -> None:
         conn.by_item.pop(name, None)
     if response.id is not None:
         conn.open.pop(response.id, None)
+    accepted = response.notes.get("accepted")
     response.forget()
+    if accepted:
+        response.notes["accepted"] = True
     if lane.open is response:
         lane.open = None
     lane.last = response

@@ -140,6 +140,10 @@ class Lane(Memory):
         self.pending: deque[Request] = deque(maxlen=PENDING_LIMIT)
         self.certain = True  # whether the first of `pending` is surely the one that starts next
 
+    @property
+    def last_id(self) -> str | None:
+        return None if self.last is None else self.last.id
+
 
 class Seen:
     """A set of ids that forgets the oldest beyond a bound."""

@@ -7,12 +7,15 @@ import json
 import time
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from odd import ODD
 from servers import turn
 
 from conformance.demux import Demux
 from conformance.invariants import REGISTRY, Invariant
+from conformance.invariants.echo import EchoesItsCreate
 from conformance.invariants.literal import lines, records
 from conformance.judge import Judge, Judgement
 from conformance.places import Place
@@ -131,6 +134,75 @@ def test_events_of_a_response_name_the_lane_of_its_create() -> None:
     assert _lanes_broken('> {"type":"response.create"}\n' + create + plain) == set()
     assert _lanes_broken('> {"type":"response.create"}\n' + created + item) == {"RWS-LAN-004"}
     assert _lanes_broken(plain + delta) == set()
+
+
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+ASKED: dict[str, Any] = {
+    "previous_response_id": "r0",
+    "metadata": {"a": "b"},
+    "store": False,
+    "instructions": "Be brief.",
+    "tools": [{**TOOL, "strict": True}, {"type": "custom", "name": "g"}],
+    "tool_choice": {"type": "function", "name": "f"},
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "held"),
+    [
+        ({}, {}, None),
+        ({"metadata": None, "tools": []}, {"metadata": {"a": "b"}, "tools": None}, None),
+        (ASKED, ASKED, True),
+        *((ASKED, {key: value for key, value in ASKED.items() if key != name}, False) for name in ASKED),
+        *((ASKED, {**ASKED, name: None}, False) for name in ASKED),
+        *((ASKED, {**ASKED, name: value}, False) for name in ASKED for value in ODD),
+        (ASKED, {**ASKED, "metadata": {"a": "b", "c": "d"}}, False),
+        (ASKED, {**ASKED, "store": 0}, False),
+        ({"instructions": [{"type": "message"}]}, {"instructions": [{"type": "message", "id": "m1"}]}, True),
+        ({"tools": [TOOL]}, {"tools": [{**TOOL, "description": None, "strict": None}]}, True),
+        ({"tools": [{**TOOL, "strict": True}]}, {"tools": [TOOL]}, True),  # told by RWS-RES-029
+        ({"tools": [{**TOOL, "strict": True}]}, {"tools": [{**TOOL, "strict": False}]}, False),
+        ({"tools": [{**TOOL, "description": None}]}, {"tools": [{**TOOL, "description": ""}]}, True),
+        ({"tools": [TOOL]}, {"tools": [TOOL, TOOL]}, False),
+        ({"tool_choice": "auto"}, {"tool_choice": "none"}, False),
+    ],
+)
+def test_a_response_echoes_what_its_create_has(
+    asked: dict[str, Any], told: dict[str, Any], held: bool | None
+) -> None:
+    create = json.dumps({"type": "response.create", **asked})
+    for kind in ("created", "in_progress", "failed"):
+        before = '< {"type":"response.created","response":{"id":"r1"}}\n' if kind != "created" else ""
+        now = json.dumps({"type": f"response.{kind}", "response": {"id": "r1", **told}})
+        found = judge_one(EchoesItsCreate, f"> {create}\n{before}< {now}")
+        last = [one for one in found.findings if one.line == (3 if before else 2)]
+        assert bool(last) == (held is False)
+        assert bool(found.held["RWS-RES-012"]) == (held is True)
+
+
+def test_only_the_create_that_a_response_answers_says_what_it_echoes() -> None:
+    text = """
+        > {"type":"response.create","store":false}
+        < {"type":"response.created","response":{"id":"r1","store":false}}
+        > {"type":"response.create","store":true}
+        < {"type":"response.incomplete","response":{"id":"r1","store":false,"incomplete_details":%s}}
+        < {"type":"response.created","response":{"id":"r2","previous_response_id":"r1","store":false}}
+        < {"type":"response.completed","response":{"id":"r2","store":false}}
+        < {"type":"response.created","response":{"id":"r3","store":true}}
+    """
+    assert judge_one(EchoesItsCreate, text % '{"reason":"steered"}').findings == []
+    accepted = """
+        > {"type":"response.create","store":false}
+        < {"type":"response.created","response":{"id":"r1","store":false}}
+        > {"type":"response.create","store":true}
+        < {"type":"response.steer.accepted","steer":{"id":"s1","previous_response_id":"r1"}}
+        < {"type":"response.completed","response":{"id":"r1","store":false}}
+        < {"type":"response.created","response":{"id":"r2","previous_response_id":"r1","store":false}}
+        < {"type":"response.completed","response":{"id":"r2","store":false}}
+        < {"type":"response.created","response":{"id":"r3","store":%s}}
+    """
+    assert judge_one(EchoesItsCreate, accepted % "true").findings == []
+    assert [one.line for one in judge_one(EchoesItsCreate, accepted % "false").findings] == [8]
 
 
 def test_an_event_without_created_starts_a_response_only_if_a_create_is_unanswered() -> None:
