@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -74,6 +75,9 @@ def read_features(path: Path) -> Features:
     except (OSError, ValueError) as exc:
         raise UsageError(f"{path}: {exc}") from None
     _check_keys(data, _KEYS, str(path), "")
+    for name, limit in data.get("limits", {}).items():
+        if type(limit) not in (int, float) or not math.isfinite(limit):
+            raise UsageError(f"{path}: limits.{name} must be a number")
     for name, config in data.get("configs", {}).items():
         if not isinstance(config, dict) or "url" not in config:
             raise UsageError(f"{path}: configs.{name} needs a url")

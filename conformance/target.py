@@ -73,7 +73,10 @@ def parse_url(url: str, key: str | None = None, model: str = "scripted") -> tupl
 
     ``key`` may hold two keys, joined by a comma.
     """
-    parts = urlsplit(url if "://" in url else f"ws://{url}")
+    try:
+        parts = urlsplit(url if "://" in url else f"ws://{url}")
+    except ValueError as exc:
+        raise UsageError(f"{url!r} is no URL: {exc}") from None
     if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname:
         raise UsageError(f"{url!r} is no ws:// or wss:// URL")
     secure = parts.scheme in ("wss", "https")

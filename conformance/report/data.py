@@ -14,6 +14,7 @@ import attrs
 
 from conformance import __version__
 from conformance.offer import Features
+from conformance.report import shape
 from conformance.specdoc import SPEC_VERSION
 from conformance.suite import CaseResult, Run
 from conformance.verdict import VERDICTS, Evidence, Result, summarise
@@ -102,10 +103,12 @@ def load(path: Path) -> Report:
     """A report from a file; raises `BadReport`."""
     try:
         data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as exc:
-        raise BadReport(f"{path}: {exc}") from None
+    except (OSError, ValueError, RecursionError) as exc:
+        raise BadReport(f"{path}: {exc or 'nested too deeply'}") from None
     if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION or "clauses" not in data:
         raise BadReport(f"{path}: no report of schema version {SCHEMA_VERSION}")
+    if fault := next(shape.faults(schema(), data), None):
+        raise BadReport(f"{path}: {fault}")
     return data
 
 

@@ -208,6 +208,8 @@ async def test_plain_text_where_tls_is_spoken() -> None:
 
 USAGE: list[tuple[list[str], str]] = [
     (["run", "ftp://x"], "is no ws:// or wss:// URL"),
+    (["run", "ws://[::1"], "'ws://[::1' is no URL: Invalid IPv6 URL"),
+    (["diff", "ws://[::1", "ws://x"], "'ws://[::1' is no URL"),
     (["run", "ws://x", "-k", "no-such-*"], "names no clause and no case"),
     (["run", "ws://x", "--profiles", "core,nonsense"], "no such profile: nonsense"),
     (["run", "ws://x", "--api-key-env", "NO_SUCH_VARIABLE"], "is empty or not set"),
@@ -248,6 +250,12 @@ def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[s
         ),
         ("profiles = 'core'", "profiles must be a list"),
         ("profiles = ['x']", "no such profile: x"),
+        ("[limits]\nlifetime = 'x'", "limits.lifetime must be a number"),
+        ("[limits]\na = 1\nb = true", "limits.b must be a number"),
+        ("[limits]\na = 1979-05-27", "limits.a must be a number"),
+        ("[limits]\na = nan", "limits.a must be a number"),
+        ("[limits]\na = [1]", "limits.a must be a number"),
+        ("[configs.a]\nurl = 'ws://[::1'", "is no URL"),
         ("[configs.a]\nport = 1", "configs.a needs a url"),
         (
             "[configs.a]\nurl = 'ws://x'\nkey = 'k'",

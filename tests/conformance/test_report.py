@@ -10,11 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 import trio
+from odd import ODD, places, replaced
 from servers import Good, Memory
 from trio.testing import MockClock
 
+from conformance.cli import main
 from conformance.offer import Config, Features
-from conformance.report import forms, html, write
+from conformance.report import forms, html, shape, write
 from conformance.report.data import BadReport, Report, build, load, schema
 from conformance.report.matrix import grouped, matrix_page
 from conformance.specdoc import Spec
@@ -95,6 +97,45 @@ def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(BadReport, match=r"x\.json"):
         load(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("target",), {}, "the report.target lacks name"),
+        (("target", "name"), 3, "the report.target.name must be of type string, and is 3"),
+        (("target", "scripted"), 1, "the report.target.scripted must be of type boolean"),
+        (("target", "model"), 1, "the report.target.model must be of type string or null"),
+        (("summary",), None, "the report.summary must be of type object, and is null"),
+        (("summary", "exit"), 2, "the report.summary.exit must be one of [0, 1, 3, 4]"),
+        (("summary", "passed"), -1, "the report.summary.passed must be at least 0"),
+        (("summary", "profiles", "CORE"), {"pass": "x"}, "CORE.pass must be of type integer"),
+        (("clauses",), 3, "the report.clauses must be of type array, and is 3"),
+        (("clauses", 1), "x", "the report.clauses[1] must be of type object"),
+        (("clauses", 0, "verdict"), "good", "the report.clauses[0].verdict must be one of"),
+        (("clauses", 0, "id"), "SEQ-1", "the report.clauses[0].id must be like ^RWS-"),
+    ],
+)
+def test_a_report_of_another_shape_is_refused_by_its_place(
+    path: tuple[Any, ...], value: Any, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.json").write_text(json.dumps(replaced(made()[0], path, value)))
+    with pytest.raises(SystemExit, match="2"):
+        main(["matrix", str(tmp_path / "x.json"), "-o", str(tmp_path / "x.html")])
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_what_is_checked_of_a_report_is_what_its_schema_says() -> None:
+    """For each place of a report and each odd value: we say what a validator of all of it says."""
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(schema())
+    small = {**made()[0], "clauses": made()[0]["clauses"][:1], "cases": made()[0]["cases"][:1]}
+    for path in places(small):
+        for value in ODD:
+            changed = replaced(small, path, value)
+            assert any(shape.faults(schema(), changed)) == (not validator.is_valid(changed)), (path, value)
 
 
 def test_markdown_has_the_failures_first_with_ten_lines_of_the_trace() -> None:
