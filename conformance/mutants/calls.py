@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from conformance.mutants.harness import mutant
+from conformance.mutants.harness import middle_mutant, mutant
 from conformance.mutants.middle import Out
-from conformance.mutants.tools import finished, is_create, items, numbered, of_type, spoiled
+from conformance.mutants.tools import Deaf, finished, is_create, items, numbered, of_type, spoiled
 
 Event = dict[str, Any]
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
@@ -60,10 +60,6 @@ def calls_end_a_response_early(event: Event, memory: Event) -> Iterable[Out]:
     yield event
 
 
-def _asks_for(message: Any, choice: object) -> bool:
-    return is_create(message) and message.get("tool_choice") == choice
-
-
 @mutant("RWS-FC-014", on="request")
 def always_parallel(message: Any, memory: Event) -> Iterable[Out]:
     if is_create(message):
@@ -71,21 +67,25 @@ def always_parallel(message: Any, memory: Event) -> Iterable[Out]:
     yield message
 
 
-@mutant("RWS-FC-016", on="request")
-def none_is_auto(message: Any, memory: Event) -> Iterable[Out]:
-    yield {**message, "tool_choice": "auto"} if _asks_for(message, "none") else message
+@middle_mutant("RWS-FC-016")
+class NoneIsAuto(Deaf):
+    def other(self, message: Event) -> None:
+        if message["tool_choice"] == "none":
+            message["tool_choice"] = "auto"
 
 
-@mutant("RWS-FC-017", on="request")
-def required_is_none(message: Any, memory: Event) -> Iterable[Out]:
-    yield {**message, "tool_choice": "none"} if _asks_for(message, "required") else message
+@middle_mutant("RWS-FC-017")
+class RequiredIsNone(Deaf):
+    def other(self, message: Event) -> None:
+        if message["tool_choice"] == "required":
+            message["tool_choice"] = "none"
 
 
-@mutant("RWS-FC-018", on="request")
-def any_function_will_do(message: Any, memory: Event) -> Iterable[Out]:
-    if is_create(message) and isinstance(message.get("tool_choice"), dict):
-        message["tool_choice"] = "required"
-    yield message
+@middle_mutant("RWS-FC-018")
+class AnyFunctionWillDo(Deaf):
+    def other(self, message: Event) -> None:
+        if isinstance(message["tool_choice"], dict):
+            message["tool_choice"] = "required"
 
 
 # --- Outputs. ---

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from conformance.mutants.harness import core_mutant, mutant
+from conformance.mutants.harness import core_mutant, middle_mutant, mutant
 from conformance.mutants.middle import Out
-from conformance.mutants.tools import is_create, lifecycle, of_type, rewritten, spoiled
+from conformance.mutants.tools import Deaf, is_create, lifecycle, of_type, rewritten, spoiled
 from responses_ref.protocol.connection import Connection
 from responses_ref.protocol.settings import Settings
 
@@ -83,19 +83,21 @@ def calls_no_tool_by_itself(message: Any, memory: Json) -> Iterable[Out]:
     yield {**message, "tool_choice": "none"} if asked else message
 
 
-@mutant("RWS-SIM-021", on="request")
-def makes_other_arguments(message: Any, memory: Json) -> Iterable[Out]:
-    for tool in message.get("tools", ()) if is_create(message) else ():
-        for schema in tool.get("parameters", {}).get("properties", {}).values():
-            schema.pop("const", None)
-    yield message
+@middle_mutant("RWS-SIM-021")
+class MakesOtherArguments(Deaf):
+    wish = "tools"
+
+    def other(self, message: Json) -> None:
+        for tool in message["tools"]:
+            for schema in tool.get("parameters", {}).get("properties", {}).values():
+                schema.pop("const", None)
 
 
-@mutant("RWS-SIM-022", on="request")
-def follows_the_script_only(message: Any, memory: Json) -> Iterable[Out]:
-    if is_create(message) and isinstance(message.get("tool_choice"), dict):
-        del message["tool_choice"]
-    yield message
+@middle_mutant("RWS-SIM-022")
+class FollowsTheScriptOnly(Deaf):
+    def other(self, message: Json) -> None:
+        if isinstance(message["tool_choice"], dict):
+            del message["tool_choice"]
 
 
 @mutant("RWS-SIM-023", on="request")

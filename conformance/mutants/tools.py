@@ -1,10 +1,14 @@
-"""What several mutants need: numbering what is left, finding items, rewriting and spoiling requests."""
+"""What several mutants need: numbering what is left, finding items, rewriting and spoiling requests, saying
+that a request was followed."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final
+
+from conformance.mutants.middle import Middle, Out
 
 Json = dict[str, Any]
 
@@ -80,3 +84,30 @@ def rewritten(message: Any, old: str, new: str) -> Any:
     """The message with a text replaced wherever it stands; line feeds in ``old`` and ``new`` are allowed."""
     before, after = (json.dumps(text)[1:-1] for text in (old, new))
     return json.loads(json.dumps(message).replace(before, after))
+
+
+class Deaf(Middle):
+    """Follows another wish about tools than the create has, and echoes that one all the same (RWS-RES-012).
+
+    The newest create of a connection is what its responses answer: for cases with one turn after another.
+    """
+
+    wish: ClassVar[str] = "tool_choice"
+
+    def other(self, message: Json) -> None:
+        """Change a create with that wish."""
+
+    def request(self, message: Any) -> Iterable[Out]:
+        if is_create(message):
+            self.memory["asked"] = copy.deepcopy(message.get(self.wish))
+            if self.memory["asked"]:
+                self.other(message)
+        return [message]
+
+    def event(self, event: Json) -> Iterable[Out]:
+        resource, asked = lifecycle(event), self.memory.get("asked")
+        if resource and asked and self.wish == "tools":
+            resource["tools"] = [{**tool, **own} for tool, own in zip(resource["tools"], asked, strict=True)]
+        elif resource and asked:
+            resource[self.wish] = asked
+        return [event]
