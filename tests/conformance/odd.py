@@ -7,7 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 # What can stand in the place of any value: nothing of it may be used as a key before it was looked at.
-ODD: tuple[Any, ...] = (None, True, [], ["r1"], {}, {"id": []}, 0.0, 1.5, -1, 10**400, [[[{}]]], "r1", "")
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    [],
+    ["r1"],
+    {},
+    {"id": []},
+    0.0,
+    1.5,
+    -1,
+    10**400,
+    [[[{}]]],
+    "r1",
+    "",
+    "\ud800\0",
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -16,8 +16,11 @@ import trio
 from servers import NULL_SERVERS, Good, Serve
 
 from conformance.cli import main
+from conformance.offer import Features
 from conformance.report import write
+from conformance.report.data import build
 from conformance.specdoc import load
+from conformance.suite import Run
 
 PEM = Path(__file__).parent.parent / "server" / "localhost.pem"
 
@@ -174,7 +177,7 @@ async def test_a_server_that_was_started_a_moment_ago() -> None:
 async def test_a_run_that_leaves_nothing_to_judge_says_so() -> None:
     done = await against(Good().serve, "-k", "RWS-SIM-001", "--model", "gpt-x")
     assert done.code == 3
-    assert done.last.startswith("-k leaves nothing that is required of this target (1 clauses: ")
+    assert done.last.startswith("-k leaves nothing that is required of this target (1 clause: ")
 
 
 async def test_without_a_report_nobody_is_sent_to_it() -> None:
@@ -185,7 +188,7 @@ async def test_without_a_report_nobody_is_sent_to_it() -> None:
 
 async def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.json"
-    report.write_text('{"schema_version":1,"clauses":[],"target":{"name":"x"},"summary":{"line":"none"}}')
+    report.write_text(json.dumps(build([], Run(), Features(), "x", frozenset())))
     assert "cannot be written" in usage(["matrix", str(report), "-o", "/nope/x.html"], capsys)
 
 

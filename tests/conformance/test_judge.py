@@ -207,6 +207,17 @@ def test_what_falls_over_a_line_is_a_harness_error_of_its_clause_and_the_others_
     assert one.result.falls == [Fall("", 7, "ZeroDivisionError: division by zero")]
 
 
+@pytest.mark.parametrize("asked", [[], ["--json"]])
+def test_findings_can_be_printed_whatever_is_in_them(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = {"type": "response.created", "response": {"id": "\ud800", "status": "\ud800\0"}}
+    (tmp_path / "x").write_text(json.dumps({**PLAIN, "text": json.dumps(body)}))
+    with pytest.raises(SystemExit, match="1"):
+        main(["judge", str(tmp_path / "x"), *asked])
+    assert r"status '\ud800" in capsys.readouterr().out.replace("\\\\", "\\")
+
+
 def _turn_on(conn: str, response: str) -> list[dict[str, Any]]:
     create = {"type": "response.create", "input": "x"}
     events = turn(response, ["x", "y"])
