@@ -279,7 +279,7 @@ def summarise(results: list[Result]) -> Summary:
     not_tested = sum(result.selected and result.verdict in UNTESTED for result in results)
     line = f"{passed} passed, {failed} failed, {not_run} could not run, {len(required)} required"
     if not_tested > not_run:
-        line += f", {not_tested} clauses not tested"
+        line += f", {counted(not_tested)} not tested"
     return Summary(
         {name: verdicts[name] for name in VERDICTS},
         {name: dict(counts) for name, counts in profiles.items()},
@@ -293,11 +293,15 @@ def summarise(results: list[Result]) -> Summary:
     )
 
 
+def counted(count: int) -> str:
+    return f"{count} clause" if count == 1 else f"{count} clauses"
+
+
 def _nothing_required(results: list[Result]) -> str:
     """Why a run had nothing to say: what became of the clauses that were asked for."""
     asked = [one for one in results if one.reason != LEFT_OUT]
     reasons = Counter(one.reason.partition(":")[0] or one.verdict for one in asked)
-    told = "; ".join(f"{count} clauses: {reason}" for reason, count in reasons.most_common(3))
+    told = "; ".join(f"{counted(count)}: {reason}" for reason, count in reasons.most_common(3))
     who = "-k leaves nothing" if len(asked) < len(results) else "Nothing is left"
     return f"{who} that is required of this target ({told})"
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from conformance.report.data import Report, worst_first
 from conformance.suite import Run
 from conformance.trace import Record
-from conformance.verdict import BESIDE, UNTESTED
+from conformance.verdict import BESIDE, UNTESTED, counted
 
 TRACE_LINES: Final = 10
 # More clauses than this that could not run for one reason are told of together.
@@ -223,7 +223,7 @@ def badge(report: Report) -> dict[str, Any]:
     if summary["not_run"]:
         message += f", {summary['not_run']} not run"
     if summary["not_tested"] > summary["not_run"]:
-        message += f", {summary['not_tested']} clauses not tested"
+        message += f", {counted(summary['not_tested'])} not tested"
     good = "yellowgreen" if summary["not_tested"] else "brightgreen"
     color = {0: good, 1: "red", 3: "orange"}.get(summary["exit"], "lightgrey")
     return {

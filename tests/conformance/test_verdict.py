@@ -192,7 +192,7 @@ def test_the_sum() -> None:
 def test_the_sum_tells_how_much_nobody_looked_at() -> None:
     found = list(results(clause(), clause("RWS-ORD-002", keyword="SHOULD"), held=[ONE]).values())
     summary = summarise(found)
-    assert summary.line == "1 passed, 0 failed, 0 could not run, 1 required, 1 clauses not tested"
+    assert summary.line == "1 passed, 0 failed, 0 could not run, 1 required, 1 clause not tested"
     assert (summary.not_run, summary.not_tested, summary.exit) == (0, 1, 0)
 
 
@@ -200,5 +200,5 @@ def test_the_sum_of_nothing_is_a_sentence() -> None:
     selection = Selection(profiles=frozenset(("CORE",)), only=frozenset(("RWS-LAN-001",)))
     found = results(clause(), clause("RWS-LAN-001", profile="LANES"), selection=selection, held=[ONE])
     assert summarise(list(found.values())).line == (
-        "-k leaves nothing that is required of this target (1 clauses: the profile LANES is not selected)"
+        "-k leaves nothing that is required of this target (1 clause: the profile LANES is not selected)"
     )
