@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -115,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     try:
         code = COMMANDS[options.command][1](options)
+        sys.stdout.flush()
     except UsageError as exc:
         print(f"responses-conformance: {exc}", file=sys.stderr)
         code = USAGE
@@ -124,9 +127,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
+    except OSError as exc:
+        if exc.errno != errno.ENOSPC:
+            raise
+        code = _full(exc)
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def _full(exc: OSError) -> int:
+    """Standard output, or a file, has no space. Python would try to write the rest once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(f"responses-conformance: {exc.filename or 'standard output'}: {exc.strerror}", file=sys.stderr)
+    return USAGE
 
 
 if __name__ == "__main__":

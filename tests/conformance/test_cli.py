@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import ssl
+import subprocess
 import sys
 from pathlib import Path
 
@@ -198,6 +199,14 @@ def test_looking_whether_a_file_can_be_written_leaves_no_trace(tmp_path: Path) -
     write.try_file(old)
     write.try_file(new)
     assert (old.read_text(), new.exists()) == ("as it was", False)
+
+
+def test_an_output_without_space_is_told_in_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "conformance.cli", "list", "--json"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    told = "responses-conformance: standard output: No space left on device\n"
+    assert (done.returncode, done.stderr.decode()) == (2, told)
 
 
 async def test_plain_text_where_tls_is_spoken() -> None:
