@@ -43,6 +43,7 @@ _PARTS: Final[dict[str, tuple[str, str, str]]] = {
     "response.custom_tool_call_input.delta": ("input", "", "delta"),
     "response.custom_tool_call_input.done": ("input", "", "input"),
 }
+_CALLS: Final = frozenset(("function_call", "custom_tool_call"))
 _CREATES: Final = frozenset(("response.create", "response.append"))
 _KNOWN_TO_CLIENTS: Final = frozenset(("response.create", "response.append", "response.steer"))
 
@@ -332,10 +333,11 @@ def _end(event: Event, response: Response) -> None:
         conn.by_item.pop(name, None)
     if response.id is not None:
         conn.open.pop(response.id, None)
-    accepted = response.notes.get("accepted")
+    accepted = response.notes.get("accepted") and event.type != "response.failed"
+    calls = any(item.type in _CALLS for item in response.items)
     response.forget()
-    if accepted:
-        response.notes["accepted"] = True
+    if accepted and not calls:
+        response.notes["accepted"] = True  # a successor comes by itself (RWS-STR-032)
     if lane.open is response:
         lane.open = None
     lane.last = response

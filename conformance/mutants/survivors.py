@@ -30,7 +30,6 @@ SURVIVORS: Final[dict[tuple[str, str, str], str]] = {
     ("steering-a-running-response", "swap", "response.steer.accepted"): _BETWEEN,
     ("steering-a-response-that-calls", "swap", "response.steer.accepted"): _BETWEEN,
     ("steering-a-response-that-fails", "swap", "response.steer.accepted"): _BETWEEN,
-    ("steering-a-response-that-fails", "swap", "response.failed"): _BETWEEN,
     ("steering-a-response-that-calls", "drop", "response.steer.pending"): _BEHIND,
     ("steering-a-response-that-calls", "skip a number from", "response.steer.pending"): _BEHIND,
     ("steering-a-response-that-fails", "drop", "response.steer.failed"): _BEHIND,
