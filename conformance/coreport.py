@@ -157,7 +157,7 @@ class Port:
         try:
             answer = json.loads(line)
             return _ANSWERS[answer["out"]](self, answer)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             shown = line.decode("utf-8", "replace")[:SHOWN]
             raise Fallen(f"wrote a line that is no answer: {shown}") from None
 

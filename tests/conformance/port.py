@@ -62,6 +62,11 @@ def never_done(out: Json) -> Iterator[Json]:
         yield out
 
 
+def endless(out: Json) -> Iterator[Json]:
+    """Names a time that no clock can show."""
+    yield {**out, "at": 10**400} if out["out"] == "deadline" else out
+
+
 def stuck(out: Json) -> Iterator[Json]:
     """Is always late for something."""
     yield {**out, "at": 0.0} if out["out"] == "deadline" else out
@@ -95,6 +100,7 @@ WAYS: dict[str, Callable[[Json], Iterator[Json]]] = {
         hangs,
         babbles,
         never_done,
+        endless,
         stuck,
         refuses,
         elsewhere,

@@ -91,6 +91,7 @@ SAYS = {
     "dies": "the core ended with exit code 1: panic: index out of range",
     "hangs": "the core did not end its answer with a `deadline` within 2 s, asked {",
     "babbles": "the core wrote a line that is no answer: now answering",
+    "endless": "the core wrote a line that is no answer: {",
     "stuck": "the core names the deadline 0.0 after it has been told that it is 0.0",
     "refuses": "the core refuses a line: not implemented",
     "elsewhere": "the core speaks on the connection 'nobody', which is not open",
