@@ -15,13 +15,11 @@ import attrs
 import pytest
 import trio
 from servers import NULL_SERVERS, Good, Serve
+from test_usage import usage
 
 from conformance.cli import main
-from conformance.offer import Features
 from conformance.report import write
-from conformance.report.data import build
 from conformance.specdoc import load
-from conformance.suite import Run
 
 PEM = Path(__file__).parent.parent / "server" / "localhost.pem"
 
@@ -187,12 +185,6 @@ async def test_without_a_report_nobody_is_sent_to_it() -> None:
     assert "in the report" not in done.out
 
 
-async def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = tmp_path / "report.json"
-    report.write_text(json.dumps(build([], Run(), Features(), "x", frozenset())))
-    assert "cannot be written" in usage(["matrix", str(report), "-o", "/nope/x.html"], capsys)
-
-
 def test_looking_whether_a_file_can_be_written_leaves_no_trace(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("as it was")
@@ -216,75 +208,6 @@ async def test_plain_text_where_tls_is_spoken() -> None:
         nursery.cancel_scope.cancel()
     assert done.code == 3
     assert "no TLS with 127.0.0.1" in done.out
-
-
-USAGE: list[tuple[list[str], str]] = [
-    (["run", "ftp://x"], "is no ws:// or wss:// URL"),
-    (["run", "ws://[::1"], "'ws://[::1' is no URL: Invalid IPv6 URL"),
-    (["diff", "ws://[::1", "ws://x"], "'ws://[::1' is no URL"),
-    (["run", "ws://x", "-k", "no-such-*"], "names no clause and no case"),
-    (["run", "ws://x", "--profiles", "core,nonsense"], "no such profile: nonsense"),
-    (["run", "ws://x", "--api-key-env", "NO_SUCH_VARIABLE"], "is empty or not set"),
-    (["run", "ws://x", "--features", "/no/such/file"], "No such file"),
-    (["run", "ws://x", "--known-failures", "/no/such/file"], "No such file"),
-    (["run", "ws://x", "--jobs", "0"], "--jobs needs a number from 1"),
-    (["run", "--model", "x"], "--model needs a URL"),
-    (["judge", "/no/such/file"], "No such file"),
-    (["list", "-k", "no-such-*"], "names no clause and no case"),
-    # What cannot be written is said before anything else happens: nobody listens at this address.
-    (["run", "ws://127.0.0.1:9", "--report", "/proc/x"], "/proc/x: cannot be written"),
-    (["run", "ws://127.0.0.1:9", "--junit", "/proc/x"], "/proc/x: cannot be written"),
-    (["export", "/proc/x"], "/proc/x: cannot be written"),
-    (["matrix", "/no/such/file", "-o", "x"], "No such file"),
-    (["nonsense"], "invalid choice"),
-    ([], "required"),
-]
-
-
-def usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as left:
-        main(arguments)
-    assert left.value.code == 2
-    return capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("arguments", "words"), USAGE)
-def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert words in usage(arguments, capsys)
-
-
-@pytest.mark.parametrize(
-    ("toml", "words"),
-    [
-        (
-            "profile = ['core']",
-            "unknown key 'profile' (there are profiles, model, scripted, limits, configs)",
-        ),
-        ("profiles = 'core'", "profiles must be a list"),
-        ("profiles = ['x']", "no such profile: x"),
-        ("[limits]\nlifetime = 'x'", "limits.lifetime must be a number"),
-        ("[limits]\na = 1\nb = true", "limits.b must be a number"),
-        ("[limits]\na = 1979-05-27", "limits.a must be a number"),
-        ("[limits]\na = nan", "limits.a must be a number"),
-        ("[limits]\na = [1]", "limits.a must be a number"),
-        ("[configs.a]\nurl = 'ws://[::1'", "is no URL"),
-        ("[configs.a]\nport = 1", "configs.a needs a url"),
-        (
-            "[configs.a]\nurl = 'ws://x'\nkey = 'k'",
-            "unknown key 'configs.a.key' (there are url, api_key_env)",
-        ),
-        ("[configs.a]\nurl = 1", "configs.a.url must be a str"),
-        ("[configs.a]\nurl = 'ftp://x'", "is no ws:// or wss:// URL"),
-        ("[configs.stoppable]\nurl = 'ws://x'", "cannot be stopped from here"),
-        ("x =", "features.toml: "),
-    ],
-)
-def test_a_features_file_that_cannot_be_understood(
-    toml: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "features.toml"
-    file.write_text(toml)
-    assert words in usage(["run", "ws://x", "--features", str(file)], capsys)
 
 
 async def test_a_configuration_of_a_foreign_server_comes_from_the_features_file(tmp_path: Path) -> None:
