@@ -15,7 +15,7 @@ PACKAGES = ("responses_ref", "conformance")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 MAX_FILE, MAX_FUNCTION, USUAL_FUNCTION, USUAL_SHARE = 400, 40, 25, 0.9
-MAX_SERVER = 4_200  # of the protocol with lanes, steering and the append prototype, HTTP, and its shell
+MAX_SERVER = 4_250  # of the protocol with lanes, steering and the append prototype, HTTP, and its shell
 COUNTED = ("protocol", "pipeline", "model", "server")
 
 # room of responses_ref -> the rooms it may import; an edge room (a module beside them) may import all.
@@ -194,7 +194,7 @@ def test_functions_are_small(package: str) -> None:
 
 
 def test_the_server_is_small() -> None:
-    """protocol, pipeline, model and server together have at most 4,150 lines of code."""
+    """protocol, pipeline, model and server together have at most MAX_SERVER lines of code."""
     rooms = {
         room: {path: lines_of_code(path) for path in FILES if _room(_module(path)) == room}
         for room in COUNTED

@@ -20,7 +20,7 @@ from .actions import CancelModel, Prepare, SetDeadline
 from .emitter import Emitter
 from .errors import Problem, problem
 from .lanes import Outcome, Turn
-from .resource import Create, Response, echo
+from .resource import Create, Response, echo, generating
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -34,7 +34,8 @@ def pause(connection: Connection, turn: Turn) -> None:
     turn.live.event("response.done", response=node.response)
     connection.flush(turn)
     turn.parent, turn.kept = node, len(turn.live.response.output)
-    turn.kept_tokens = turn.live.finished_tokens
+    turn.kept_tokens, turn.rests = turn.live.finished_tokens, True
+    connection.cache.learn(node)
     connection.do(SetDeadline(f"heartbeat {turn.number}", None))
 
 
@@ -75,17 +76,8 @@ def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any]
     why = problem("append_without_response") if last is None else connection.full(None, size)
     if last is None or why is not None:
         return _refuse(connection, message, size, why or problem("server_error"))
-    connection.enqueue(None, {**last.raw, **_next(last), "input": message.get("input")}, size)
-
-
-def _next(last: Turn) -> dict[str, Any]:
-    """What differs in the next create beside its input: it goes on from the last response, and generates."""
-    create = last.asked
-    options = {
-        name: value for name, value in (create.prompt_cache_options or {}).items() if name != "prewarm"
-    }
-    follows = {} if create.conversation else {"previous_response_id": last.live.response.id}
-    return {"generate": None, "prompt_cache_options": options or None, **follows}
+    follows = {} if last.asked.conversation else {"previous_response_id": last.live.response.id}
+    connection.enqueue(None, {**generating(last.raw), **follows, "input": message.get("input")}, size)
 
 
 def _refuse(connection: Connection, message: Mapping[str, Any], size: int, why: Problem) -> None:
@@ -113,12 +105,14 @@ def failed_at_once(connection: Connection, turn: Turn, why: Problem) -> None:
     """The two events of a response that is refused (RWS-APP-013, RWS-APP-019)."""
     model = turn.raw.get("model")
     create = turn.create or Create(model if isinstance(model, str) else "unknown")
+    create = attrs.evolve(create, store=False)  # there is nothing of it to be kept
     ids = connection.ids.of_turn(turn.number)
     response = Response(ids.new("resp"), ids.timestamp(turn.number), echo(create))
     turn.emitter = Emitter(response, ids, turn.lane.name, False)
     turn.live.lifecycle("created")
     error = {"code": why.code, "message": why.message}
     turn.live.lifecycle("failed", attrs.evolve(response, status="failed", error=error))
+    connection.remember(turn)
     connection.flush(turn)
 
 

@@ -90,7 +90,7 @@ class Cache:
         return None if entry is None else entry.node
 
     def item(self, item_id: str) -> Item | None:
-        """An item that some context of this connection still holds (RWS-ITM-025)."""
+        """An item that came over this connection, while some context still holds it (RWS-ITM-025)."""
         return None if self.known is None else self.known.get(item_id)
 
     def ended(self, lane: str | None, node: Node) -> None:
@@ -103,6 +103,10 @@ class Cache:
             if not failed or (earlier.response.status == "failed" and earlier is not node.parent):
                 del self.entries[key]
         self.entries[node.response.id] = Entry(node, lane)
+        self.learn(node)
+
+    def learn(self, node: Node) -> None:
+        """Let the items that came with a node be found by their ids."""
         if self.known is None:
             self.known = WeakValueDictionary()
         self.known.update({item.id: item for item in node.items if item.id is not None})

@@ -32,7 +32,6 @@ from .resource import MAX_NUMBER, Create, Json, Response, Strings, Usage, missin
 
 MAX_NESTING = 64
 MAX_VALUES = 200_000
-MAX_DIGITS = 309  # of a whole number: with more it overflows a double
 
 
 def _refuse(code: str, **arguments: object) -> NoReturn:
@@ -61,8 +60,8 @@ def _float(digits: str) -> float:
 
 
 def _int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError("a number is too large")
+    if len(digits) > 300:  # it may be more than a double can hold, and long ones take long to read
+        _float(digits)
     return int(digits)
 
 

@@ -29,7 +29,7 @@ from .errors import MAX_QUOTED, Problem, Refused, problem
 from .events import Event
 from .items import Item
 from .lanes import NAME, SERVER_ERROR, Lanes, Outcome, Steer, Turn
-from .resource import Create, Response, echo, share
+from .resource import Create, Response, echo, generating, share
 from .settings import Settings
 
 MAX_REMEMBERED = 1024  # ids of ended responses, so that a late steer gets the right refusal
@@ -114,7 +114,7 @@ class Connection:
             return lifetime.refuse_new(self, lane)
         if full := self.full(lane, size):
             return self.refuse(full, lane)  # drops no parent: RWS-LIM-016
-        if self.speaks_append:
+        if self.speaks_append and lane is None:
             append.supersede(self)
         self.enqueue(lane, message, size)  # RWS-CRE-033
 
@@ -141,14 +141,15 @@ class Connection:
     ) -> Turn:
         """Let a create wait, in silence (RWS-CRE-035); one with steers goes before its lane's others."""
         self.turns += 1
-        turn = Turn(self.turns, self.lanes.lane(name), raw, size, carried=list(carried))
+        turn = Turn(self.turns, self.lanes.lane(name), raw, size)
+        turn.carried, turn.successor = list(carried), bool(carried)
         self.lanes.waiting.insert(0 if carried else len(self.lanes.waiting), turn)
         return turn
 
     @_input
     def post(self, message: Mapping[str, Any], size: int) -> None:
         """The body of an HTTP request: a create without lane and warm-up (RWS-HTTP-003)."""
-        self.enqueue(None, {**message, "generate": None}, size)
+        self.enqueue(None, generating(message), size)
 
     # --- A turn, step by step. ---
 
@@ -215,7 +216,7 @@ class Connection:
         """The pipeline's answer to ``Prepare``: the response starts."""
         if turn.state not in ("preparing", "preparing again"):
             return
-        turn.prepared = result
+        turn.prepared, turn.rests = result, False
         if turn.emitter is None:
             self._begin_response(turn, result)
         else:
@@ -302,7 +303,7 @@ class Connection:
         emitter.lifecycle(outcome.status, node.response)
         self.flush(turn)
         self.cache.ended(turn.lane.name, node)
-        self._remember(node.response, turn)
+        self.remember(turn)
         self.touched = self.now
         if self.speaks_append and turn.lane.name is None:  # else nobody needs its request and plan
             self.last = turn
@@ -311,15 +312,18 @@ class Connection:
         self.lanes.release(turn)
         steering.after(self, turn, node)
 
-    def _remember(self, response: Response, turn: Turn) -> None:
-        self.ended[response.id] = response.status, turn.lane.name
+    def remember(self, turn: Turn) -> None:
+        """Keep the id of a response that has ended, for a steer that comes too late."""
+        self.ended[turn.live.response.id] = turn.live.response.status, turn.lane.name
         if len(self.ended) > MAX_REMEMBERED:
             del self.ended[next(iter(self.ended))]
 
     def node(self, turn: Turn) -> Node:
         """What the turn leaves behind as it stands; after a pause, what has come since."""
-        assert turn.prepared is not None
         response, create, prepared = turn.final(self.ids.timestamp(turn.number)), turn.asked, turn.prepared
+        if turn.rests and turn.parent is not None:
+            return attrs.evolve(turn.parent, response=response)
+        assert prepared is not None
         return Node(
             response,
             turn.parent,
@@ -345,9 +349,9 @@ class Connection:
 
     def refuse_turn(self, turn: Turn, why: Problem, on_lane: bool = True) -> None:
         """Refuse a create whose turn had come, and drop the parent it named (RWS-CAC-004)."""
-        if self.speaks_append:
+        if self.speaks_append and turn.state != "waiting" and not turn.successor:
             append.failed_at_once(self, turn, why)
-        else:
+        elif not turn.successor:  # nobody sent it: its steers are answered, below
             self.refuse(why, turn.lane.name if on_lane else None)
         parent = turn.raw.get("previous_response_id")
         self.cache.refused(turn.lane.name, parent if isinstance(parent, str) else None)
@@ -383,15 +387,14 @@ class Connection:
         self.actions.append(action)
 
 
-def _ignore(connection: Connection, message: Mapping[str, Any], size: int) -> None:
-    """A message that wants no answer (RWS-CDX-001)."""
-
-
 # Client events: whether this connection knows the type, and who handles (connection, message, bytes of it).
 HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
     "response.create": (lambda connection: True, Connection._create),
     # RWS-CRE-036
     "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
     "response.append": (lambda connection: connection.speaks_append, append.receive),  # RWS-CRE-019
-    "response.processed": (lambda connection: connection.settings.offers("codex"), _ignore),
+    "response.processed": (
+        lambda connection: connection.settings.offers("codex"),
+        lambda *_: None,
+    ),  # RWS-CDX-001
 }

@@ -77,6 +77,8 @@ class Turn:
     cached_tokens: int = 0
     kept: int = 0  # output items that an earlier pause has put into ``parent`` already
     kept_tokens: int = 0  # and their tokens
+    rests: bool = False  # nothing has come since the pause that ``parent`` stands for
+    successor: bool = False  # made by the server, for a steered response
 
     def step(self, what: str) -> None:
         """Take one step of the turn's table."""

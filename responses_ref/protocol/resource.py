@@ -221,6 +221,14 @@ def echo(create: Create) -> dict[str, Any]:
     return fields
 
 
+def generating(raw: Json) -> dict[str, Any]:
+    """The same request without its wish for a warm-up, in either form (RWS-WRM-009)."""
+    options = raw.get("prompt_cache_options")
+    if isinstance(options, dict):
+        options = {name: value for name, value in options.items() if name != "prewarm"}
+    return {**raw, "generate": None, "prompt_cache_options": options or None}
+
+
 def share(fields: dict[str, Any], before: Json) -> None:
     """Let big fields that equal an earlier response's be its objects, so that a chain keeps one copy."""
     for name in ("tools", "instructions"):

@@ -195,9 +195,9 @@ def refused(connection: Connection, turn: Turn) -> None:
 
 
 def _give_up_lost(connection: Connection, turn: Turn) -> None:
-    """Submissions whose target has been dropped: no create can take them any more."""
-    pending = turn.lane.pending
-    for lost in [key for key in pending if connection.cache.get(key) is None]:
+    """Submissions whose target has been dropped, and that no create waits for which names it."""
+    pending, dropped = turn.lane.pending, connection.cache.get
+    for lost in [key for key in pending if dropped(key) is None and not _explicit(connection, turn, key)]:
         _give_up(connection, turn, lost, pending.pop(lost))
 
 

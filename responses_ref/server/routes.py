@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -165,10 +164,9 @@ async def input_items(rooms: Rooms, request: Request, respond: Responder, respon
     limit = _limit(query.get("limit", ["20"])[0])
     if order not in ("asc", "desc"):
         raise Refused(problem("invalid_value", param="order", why="it must be asc or desc"))
-    rest = _context(node, newest=order == "desc")
-    if after and not any(name == after for name, _ in rest):
-        raise Refused(problem("invalid_value", param="after", why="it names no item of this list"))
-    rows = list(islice(rest, limit + 1))  # one more than is asked for: is there one?
+    rows = _context(node)[:: 1 if order == "asc" else -1]
+    if after:
+        rows = rows[_place(rows, after) + 1 :]
     page = [_listed(name, item) for name, item in rows[:limit]]
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else dict.fromkeys(ENDS)
     await respond.json(200, {"object": "list", "data": page, **ends, "has_more": len(rows) > limit})
@@ -177,25 +175,34 @@ async def input_items(rooms: Rooms, request: Request, respond: Responder, respon
 ENDS = ("first_id", "last_id")
 
 
+def _place(rows: Sequence[tuple[str, Item]], after: str) -> int:
+    for place, (name, _) in enumerate(rows):
+        if name == after:
+            return place
+    raise Refused(problem("invalid_value", param="after", why="it names no item of this list"))
+
+
 def _limit(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_PAGE:
         raise Refused(problem("invalid_value", param="limit", why=f"it must be from 1 to {MAX_PAGE}"))
     return int(text)
 
 
-def _context(node: Node, newest: bool) -> Iterator[tuple[str, Item]]:
-    """The items before a response's output, newest or oldest first, by names that stand once each.
+def _context(node: Node) -> list[tuple[str, Item]]:
+    """The items before a response's output, oldest first, by names that stand once each.
 
-    An item that came without an id gets one, and so does one whose id another has in this list.
+    An item without an id is named by its place, and so is one whose id an earlier one has.
     """
-    seen = set[str]()
-    for step in node.back() if newest else reversed(list(node.back())):
-        items = list(enumerate(step.input if step is node else step.items))
-        for place, item in reversed(items) if newest else items:
-            made = f"item_{step.response.id.removeprefix('resp_')}_{place}"
-            name = made if item.id is None or item.id in seen else item.id
-            seen.add(name)
-            yield name, item
+    named: dict[str, Item] = {}
+    for step in reversed(list(node.back())):
+        for item in step.input if step is node else step.items:
+            name = item.id
+            if name is None or name in named:
+                name = f"item_{step.response.id.removeprefix('resp_')}_{len(named)}"
+            while name in named:
+                name += "_"
+            named[name] = item
+    return list(named.items())
 
 
 def _listed(name: str, item: Item) -> dict[str, Any]:

@@ -83,6 +83,6 @@ class MemoryStore:
 def _brought(node: Node) -> Iterator[Item]:
     """The items with an id that came into the store with this node: its own and its unstored parents'."""
     for step in node.back():
-        if step.store and step is not node:
+        if step.store and step.response.id != node.response.id:  # a pause is a part of its response
             return
         yield from (item for item in step.items if item.id is not None)

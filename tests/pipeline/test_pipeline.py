@@ -127,6 +127,18 @@ def test_tools_that_python_takes_for_equal_are_others(pair: tuple[Any, Any]) -> 
     assert bench.events[-1]["response"]["usage"]["input_tokens_details"]["cached_tokens"] == 0
 
 
+@pytest.mark.parametrize("pair", [(None, ""), ("", None)])
+def test_empty_instructions_are_none(pair: tuple[Any, Any]) -> None:
+    """They are no token, so the whole context is still the chain's (RWS-RES-024)."""
+    bench = Bench()
+    for number, instructions in enumerate(pair):
+        parent = {"previous_response_id": "resp_1"} if number else {}
+        bench.send(create(instructions=instructions, **parent))
+        bench.finish()
+    usage = bench.events[-1]["response"]["usage"]
+    assert usage["input_tokens_details"]["cached_tokens"] == usage["input_tokens"] - 2
+
+
 def test_an_item_that_was_never_finished_is_no_context() -> None:
     """What a failed response had begun is not in the context of the next one (RWS-RES-023)."""
     counts = []

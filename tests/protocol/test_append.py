@@ -9,7 +9,7 @@ import pytest
 from core_bench import Bench, Step, call, create, message, output, play, steer
 
 from responses_ref.oracle import Oracle
-from responses_ref.protocol.batch import Finished
+from responses_ref.protocol.batch import Finished, ItemDone, ItemStarted, Piece
 
 START = "created in_progress"
 SAID = "+message (output_text 'ok' ='ok' )output_text -message"
@@ -164,13 +164,68 @@ def test_the_next_response_goes_on_and_generates(settings: dict[str, Any], expec
     assert bench.events[-1]["response"]["previous_response_id"] == expected
 
 
-def test_the_limit_is_told_in_words_too() -> None:
-    """What waits at the limit fails in this dialect's way; the limit event still comes before the Close."""
+def test_what_waits_at_the_limit_is_no_response() -> None:
+    """Its turn never came, and another one is running: it gets the limit event, once (RWS-LIM-009)."""
     bench = Bench(append=True)
-    play(bench, [create(), create("waits"), limit])
-    told = bench.finish()
-    assert told[-1] == "error websocket_connection_limit_reached"
+    assert play(bench, [create(), create("waits"), limit]) == (
+        f"{START} error websocket_connection_limit_reached"
+    )
+    assert bench.finish()[-1] == "completed"
     assert bench.closed is not None
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [create("new", store=False)],
+        [append(output("nobody's"))],
+        [limit, grace],
+    ],
+)
+def test_a_pause_that_no_append_has_ended(ends: list[Step]) -> None:
+    """What it leaves behind is the context of the pause, once, and its call is still open (RWS-FC-011)."""
+    bench = Bench(append=True)
+    play(bench, [create([{"role": "user", "content": "hi", "id": "msg_in"}], store=True), calls, *ends])
+    node = bench.kept["resp_1"] if "resp_1" in bench.kept else bench.core.cache.get("resp_1")
+    assert node is not None
+    assert [item.type for step in node.back() for item in step.items] == ["message", "function_call"]
+    assert list(node.open_calls) == ["call_1"]
+    assert node.response.status in ("incomplete", "failed")
+
+
+def test_a_steered_pause_has_no_successor_over_its_open_call() -> None:
+    """Superseded by a create, it still owes the output: its steer waits for the create that brings it."""
+    bench = Bench(append=True)
+    bench.send(create())
+    bench.say(ItemStarted("function_call", "f"), Piece("{}", "arguments"))
+    bench.send(steer("resp_1"))
+    bench.say(ItemDone(), Finished())
+    assert bench.send(create("new"))[:2] == ["incomplete superseded", "steer.pending"]
+    assert [event["type"] for event in bench.events].count("response.created") == 2
+
+
+def test_items_from_before_a_pause_can_be_referred_to() -> None:
+    """They came over this connection, and their context is held (RWS-ITM-025)."""
+    bench = Bench(append=True)
+    mine = {"role": "user", "content": "hi", "id": "msg_mine"}
+    play(bench, [create([mine]), calls, append(ONE), Bench.finish])
+    play(bench, [create([{"type": "item_reference", "id": "msg_mine"}])])
+    assert bench.inputs["resp_2"] == ["hi"]
+
+
+def test_a_create_on_another_lane_leaves_the_pause_alone() -> None:
+    """The dialect is the default lane's; a named lane is a conversation of its own."""
+    bench = Bench(append=True)
+    told = play(bench, [create(), calls, create(stream_id="a"), append(ONE), Bench.finish])
+    assert "superseded" not in told
+
+
+def test_a_refused_create_is_an_ended_response() -> None:
+    """Nothing of it is kept, and it says so; a steer for it is too late (RWS-STR-024)."""
+    bench = Bench(append=True)
+    play(bench, [create(model=None)])
+    assert bench.events[-1]["response"]["store"] is False
+    assert bench.send(steer("resp_1")) == ["steer.failed response_not_active"]
 
 
 def test_a_response_that_has_called_is_not_interrupted_after_its_pause() -> None:

@@ -335,13 +335,10 @@ def failed(bench: Bench) -> list[tuple[Any, ...]]:
 
 
 def test_the_successor_is_refused() -> None:
-    """The pipeline forbids it: the input comes back with its id."""
+    """The pipeline forbids it: the input comes back with its id, and no error, as nobody sent a create."""
     bench = Bench(held={"Prepare"})
     play(bench, [create(), Bench.prepares, steer("resp_1", "one")])
-    assert bench.refuses(problem("invalid_prompt")) == [
-        "error invalid_prompt @input",
-        f"{FAILED} successor_creation_failed",
-    ]
+    assert bench.refuses(problem("invalid_prompt")) == [f"{FAILED} successor_creation_failed"]
     assert failed(bench) == [("steer_1", "resp_1", "one", "successor_creation_failed", 0)]
 
 
@@ -404,7 +401,15 @@ def test_a_waiting_create_names_it_but_another_comes_first() -> None:
     """The explicit create is not next on its lane: the one before it drops the target (RWS-STR-033)."""
     bench = Bench()
     play(bench, [create(), opens, create("other"), steer("resp_1"), after(1), closes])
-    assert bench.finish()[-2:] == [f"{FAILED} successor_creation_failed", NOT_FOUND]
+    assert bench.finish()[-2:] == [NOT_FOUND, f"{FAILED} successor_creation_failed"]
+
+
+def test_a_waiting_create_names_a_stored_target_and_another_comes_first() -> None:
+    """What is stored can still be named: the submission waits on with the create that does (RWS-STR-030)."""
+    bench = Bench()
+    play(bench, [create(store=True), opens, create("other"), steer("resp_1"), after(1), closes, Bench.finish])
+    assert bench.inputs["resp_3"] == ["more", "next"]
+    assert failed(bench) == []
 
 
 def test_closing_drops_the_queue() -> None:
@@ -422,12 +427,12 @@ def test_the_grace_time_ends_a_steered_response() -> None:
 
 
 def test_a_successor_that_waits_for_the_pipeline() -> None:
-    """At the end of the grace time it is refused, and its input comes back."""
+    """At the end of the grace time its input comes back; then comes the limit event, before the Close."""
     bench = Bench(held={"Prepare"})
     play(bench, [create(), Bench.prepares, steer("resp_1"), limit])
     assert bench.reach("grace") == [
-        "error websocket_connection_limit_reached",
         f"{FAILED} successor_creation_failed",
+        "error websocket_connection_limit_reached",
     ]
 
 

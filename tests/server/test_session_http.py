@@ -123,3 +123,11 @@ async def test_the_pages_of_the_input_items() -> None:
         assert (texts, rest["has_more"]) == (["two", "one"], False)
         for limit in ("", "0", "101", "x", "-1", "000000001999"):
             assert (await client.get(f"/v1/responses/{second['id']}/input_items?limit={limit}")).status == 400
+
+
+async def test_a_wish_for_a_warm_up_is_passed_over() -> None:
+    """In either form (RWS-HTTP-003, RWS-WRM-009): an answer without output is no use to anybody here."""
+    async with peer() as client:
+        for wish in ({"generate": False}, {"prompt_cache_options": {"prewarm": True, "ttl": "30m"}}):
+            made = (await client.post(input="say: a", **wish)).json()
+            assert made["output"][0]["content"][0]["text"] == "a"

@@ -56,6 +56,14 @@ async def test_an_item_of_an_unstored_parent_is_found() -> None:
     assert await memory.item(0, "msg_1") == message("msg_1")
 
 
+async def test_an_item_from_before_a_pause_is_found() -> None:
+    """A paused response is several nodes of one id, of which only the last is put."""
+    memory = MemoryStore()
+    paused = node("resp_1", message("msg_1"))
+    await memory.put(0, node("resp_1", message("msg_2"), parent=paused))
+    assert await memory.item(0, "msg_1") == message("msg_1")
+
+
 async def test_an_item_that_two_responses_have_stays_with_the_other() -> None:
     """Clients send items again by their id: to forget one of the responses is not to forget the item."""
     memory = MemoryStore()
