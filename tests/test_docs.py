@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -77,7 +78,13 @@ class Reader:
             return
         program, *arguments = shlex.split(self.here(command))
         assert program.startswith(".venv/bin/"), command
-        self.run([str(BIN / Path(program).name), *arguments])
+        self.run([str(BIN / Path(program).name), *chain.from_iterable(map(self.files, arguments))])
+
+    def files(self, argument: str) -> list[str]:
+        """What the shell makes of ``traces/*.jsonl``; a pattern for the command itself stands in quotes."""
+        if not argument.endswith("*.jsonl"):
+            return [argument]
+        return sorted(str(path) for path in self.folder.glob(argument))
 
     def serve(self, flags: list[str]) -> None:
         options = vars(parser().parse_args(["serve", *flags]))
