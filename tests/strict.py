@@ -122,19 +122,16 @@ def _of_connection(lines: Iterable[dict[str, Any]]) -> Iterator[Sent]:
         if line["kind"] == "text":
             name = json.loads(line["text"])["type"]
             yield Sent(WS.get(name), name, line["text"])
-        elif line["kind"] == "http" and line.get("body"):
-            yield from _of_answer(line["head"].lower(), line["body"])
+        elif line["kind"] == "http" and line["body"]:
+            yield from _of_object(json.loads(line["body"])) if "head" in line else _of_event(line["body"])
 
 
-def _of_answer(head: str, body: str) -> Iterator[Sent]:
-    if "content-type: text/event-stream" in head:
-        for event in body.strip().split("\n\n"):
-            first, second = event.split("\n")
-            name, text = first.removeprefix("event: "), second.removeprefix("data: ")
-            assert json.loads(text)["type"] == name
-            yield Sent(SSE.get(name), f"sse {name}", text)
-    else:
-        yield from _of_object(json.loads(body))
+def _of_event(body: str) -> Iterator[Sent]:
+    """One event of a streamed answer: its line has no head."""
+    first, second = body.strip().split("\n")
+    name, text = first.removeprefix("event: "), second.removeprefix("data: ")
+    assert json.loads(text)["type"] == name
+    yield Sent(SSE.get(name), f"sse {name}", text)
 
 
 def _of_object(value: dict[str, Any]) -> Iterator[Sent]:

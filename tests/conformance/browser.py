@@ -62,8 +62,10 @@ class Page:
         for domain in ("Page", "Runtime", "Log"):
             await self.call(f"{domain}.enable")
 
-    async def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Show a file at a width, in light or dark."""
+    async def open(
+        self, path: Path, *, width: int, height: int = 900, dark: bool = False, place: str = ""
+    ) -> None:
+        """Show a file at a width, in light or dark, at a place such as ``#id``."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -73,7 +75,7 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
-        await self.call("Page.navigate", url=path.as_uri())
+        await self.call("Page.navigate", url=path.as_uri() + place)
         await self.run("new Promise((done) => document.readyState === 'complete' ? done() : onload = done)")
 
     async def run(self, script: str) -> Any:

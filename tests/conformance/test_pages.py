@@ -101,13 +101,9 @@ async def the_filters_filter(found: Page, clauses: int) -> None:
 
 async def test_an_address_with_a_clause_opens_it(report: Path, tmp_path: Path) -> None:
     async with browser(tmp_path / "profile") as found:
-        await found.open(report, width=1280)
-        await found.run(f"location.replace({report.as_uri() + '#RWS-SEQ-002'!r}); location.reload()")
-        for _ in range(200):
-            if await found.run("document.querySelector('#RWS-SEQ-002')?.open === true"):
-                return
-            await found.run("new Promise((done) => setTimeout(done, 20))")
-        pytest.fail("the clause of the address is not open")
+        await found.open(report, width=1280, place="#RWS-SEQ-002")
+        assert await found.run("document.querySelector('#RWS-SEQ-002').open")
+        assert not await found.run("document.querySelector('#RWS-SEQ-001').open")
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)

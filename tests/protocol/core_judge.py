@@ -303,11 +303,8 @@ class Judge:
             assert code not in GOING or self.going
             return
         assert view.response is None, "a create is judged only when its turn comes"
-        if view.successor_due:
-            view.successor_due = False
-            self._drop(name, view.newest)
-        else:
-            self._drop(name, view.waiting.popleft().parent)
+        assert not view.successor_due, "the successor of a steered response comes first"
+        self._drop(name, view.waiting.popleft().parent)
 
     def _drop(self, lane: str | None, parent: str | None) -> None:
         if parent is not None and self.kept.get(parent, (object(),))[0] == lane:
@@ -331,6 +328,9 @@ class Judge:
             assert self.steers[told["id"]].state in ("accepted", "pending"), "an end has come before"
             assert told["input"] == self.steers[told["id"]].text
             self.steers[told["id"]].state = "failed"
+            if view.successor_due and told["previous_response_id"] == view.newest:
+                view.successor_due = False  # it was refused, which costs its parent like a create's refusal
+                self._drop(event.get("stream_id"), view.newest)
         else:
             self.answers["steer"] += 1
 
