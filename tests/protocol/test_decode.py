@@ -94,6 +94,16 @@ def test_values_are_counted_before_they_are_read(value: dict[str, object], inden
         assert refusal(lambda: codec.decode(text)).code == "too_many_values"
 
 
+@pytest.mark.parametrize("strings", [[""] * 20, ['\\"'] * 20, ["a\\\\"] * 20])
+def test_so_many_strings_need_no_closer_look(strings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each value is one of them at most, and its key another."""
+    text = json.dumps({"a": strings})
+    monkeypatch.setattr(codec, "MAX_VALUES", 8)
+    assert refusal(lambda: codec.decode(text)).code == "too_many_values"
+    monkeypatch.setattr(codec, "MAX_VALUES", 22)
+    assert codec.decode(text) == {"a": strings}
+
+
 def test_space_in_an_empty_array_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "MAX_VALUES", 3)
     assert codec.decode('{"a": [ \n], "b": { }}') == {"a": [], "b": {}}
