@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # what a server sends need not be Unicode
     options = parser().parse_args(arguments)
     try:
-        code = COMMANDS[options.command][1](options)
+        code = _interruptible(COMMANDS[options.command][1], options)
         sys.stdout.flush()
     except UsageError as exc:
         print(f"responses-conformance: {exc}", file=sys.stderr)
@@ -131,9 +131,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if exc.errno != errno.ENOSPC:
             raise
         code = _full(exc)
-    except KeyboardInterrupt:
-        code = 130
     sys.exit(code)
+
+
+def _interruptible(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """130 after Ctrl-C, which comes alone or, out of a nursery, in a group."""
+    code = 130
+    try:
+        code = command(options)
+    except* KeyboardInterrupt:
+        pass
+    return code
 
 
 def _full(exc: OSError) -> int:

@@ -119,7 +119,9 @@ class Core:
     async def _keep(self, task_status: trio.TaskStatus[Port]) -> None:
         """Task: a process for as long as it answers, and the run lasts."""
         pipe = subprocess.PIPE
-        process = await trio.lowlevel.open_process(self.command, stdin=pipe, stdout=pipe, stderr=pipe)
+        process = await trio.lowlevel.open_process(
+            self.command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
         try:
             await Port(process).run(task_status)
         finally:

@@ -122,7 +122,9 @@ class Embedded:
     async def _run(self, command: list[str], task_status: trio.TaskStatus[Any]) -> None:
         """Keep a process for as long as the run lasts."""
         env = {**os.environ, KEY_VARIABLE: self._key}
-        process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env=env)
+        process = await trio.lowlevel.open_process(
+            command, stdout=subprocess.PIPE, env=env, start_new_session=True
+        )  # Ctrl-C is for the suite, which ends its servers itself
         try:
             task_status.started(process)
             await trio.sleep(math.inf)

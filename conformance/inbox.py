@@ -34,17 +34,17 @@ class Inbox:
         self.wire, self.names = wire, names
 
     def peek(self, pattern: Any) -> Message | None:
-        """The next message for this pattern: of its lane if it names one, repetitions left out."""
+        """The next message for this pattern: of its lane if it names one, what may always come left out."""
         lane = self.lane(pattern)
         for message in self.wire.inbox:
             if lane is not Ellipsis and message.lane != lane:
                 continue
-            if not self.repeats(message) or _wants_progress(pattern):
+            if not self.passed_over(message, pattern):
                 return message
         return None
 
     def take(self, pattern: Any) -> Message | None:
-        """As `peek`, but the message is taken, and the repetitions before it are thrown away."""
+        """As `peek`, but the message is taken, and what was passed over before it is thrown away."""
         message = self.peek(pattern)
         if message is not None:
             place = self.wire.inbox.index(message)
@@ -58,8 +58,13 @@ class Inbox:
         if message.type == IN_PROGRESS and (name := message.response):
             self.wire.seen_in_progress.add(name)
 
-    def repeats(self, message: Message) -> bool:
-        return message.type == IN_PROGRESS and message.response in self.wire.seen_in_progress
+    def passed_over(self, message: Message, pattern: Any) -> bool:
+        """Whether it may come at any time, and the pattern does not mean it: a sign of life, an extension."""
+        wanted = pattern.get("type") if isinstance(pattern, dict) else None
+        if message.type == IN_PROGRESS:
+            return message.response in self.wire.seen_in_progress and wanted != IN_PROGRESS
+        extension = message.type is not None and ":" in message.type
+        return extension and wanted is not None and match.match(wanted, message.type, {}) is not None
 
     def lane(self, pattern: Any) -> Any:
         """The lane that a pattern names; None is the default lane, Ellipsis no lane in particular."""
@@ -97,10 +102,6 @@ class Inbox:
         else:
             fits = False
         return None if fits else f"expected {'|'.join(step.words)}, got {ended}"
-
-
-def _wants_progress(pattern: Any) -> bool:
-    return isinstance(pattern, dict) and pattern.get("type") == IN_PROGRESS
 
 
 async def barrier(

@@ -14,6 +14,7 @@ import attrs
 from conformance import transcript
 from conformance.runner import run_case
 from conformance.session import Outcome, Patience
+from conformance.state import TERMINAL
 from conformance.target import Target
 from conformance.transcript import Case
 
@@ -22,7 +23,8 @@ SECONDS: Final = 3.0
 
 Json = dict[str, Any]
 CREATE: Final = '> {"type":"response.create","model":"scripted",%s"input":"say: ready"}'
-ENDS: Final = '<... until {"type":"<in:error,response.completed,response.failed,response.incomplete>"}'
+TYPES: Final = ("error", *sorted(TERMINAL))
+ENDS: Final = f'<... until {{"type":"<in:{",".join(TYPES)}>"}}'
 
 
 class Unclear(Exception):
@@ -44,23 +46,26 @@ def _object(text: str) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
+def _end(events: list[Json]) -> Json:
+    """The message that ended the probe's turn; others may have come after it."""
+    return next(event for event in events if event.get("type") in TYPES)
+
+
 def _lanes(events: list[Json]) -> bool:
     if any(event.get("stream_id") == "probe" for event in events):
         return True
-    last = events[-1]
-    if last.get("type") == "error" and "stream_id" not in json.dumps(last):
+    last = _end(events)
+    if last["type"] == "error" and "stream_id" not in json.dumps(last):
         raise Unclear(f"a create with a `stream_id` was answered with {json.dumps(last)[:200]}")
     return False
 
 
 def _warm(events: list[Json]) -> bool:
-    last = events[-1]
-    if last.get("type") in ("response.failed", "response.incomplete"):
+    last = _end(events)
+    if last["type"] in ("response.failed", "response.incomplete"):
         raise Unclear(f"a create with `generate` false ended with {last['type']}")
     response = last.get("response")
-    return (
-        last.get("type") == "response.completed" and isinstance(response, dict) and not response.get("output")
-    )
+    return last["type"] == "response.completed" and isinstance(response, dict) and not response.get("output")
 
 
 def _steer(events: list[Json]) -> bool:

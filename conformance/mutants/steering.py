@@ -60,6 +60,13 @@ def answers_on_the_default_lane(event: Event, memory: Event) -> Iterable[Out]:
     yield event
 
 
+@mutant("RWS-STR-006")
+def says_on_the_default_lane_that_input_waits(event: Event, memory: Event) -> Iterable[Out]:
+    if event["type"] == "response.steer.pending":
+        event = {name: value for name, value in event.items() if name != "stream_id"}
+    yield event
+
+
 @mutant("RWS-STR-007")
 def takes_the_unknown_for_ended(event: Event, memory: Event) -> Iterable[Out]:
     yield _with_code(event, "response_not_found", "response_not_active")

@@ -88,6 +88,20 @@ def test_what_a_server_has_is_seen(name: str) -> None:
     assert has(serve, profile)
 
 
+@pytest.mark.parametrize("name", HAS)
+def test_what_comes_after_the_end_of_the_probe_s_turn_is_not_its_end(name: str) -> None:
+    profile, server = HAS[name][0], {"warm": WARM, "lanes": LANES, "steer": STEER}[name]
+    more = {"type": "slug:limits", "left": 5}
+    chatty = Server(
+        answers={key: partial(_and_more, answer, more) for key, answer in server.answers.items()},
+    )
+    assert has(chatty.serve, profile)
+
+
+def _and_more(answer: Answer, more: dict[str, Any], message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*answer(message), more]
+
+
 @pytest.mark.parametrize("profile", probe.PROBES)
 def test_what_a_server_has_not_is_seen(profile: str) -> None:
     assert not has(Server().serve, profile)

@@ -151,6 +151,24 @@ async def test_a_repeated_sign_of_life_is_skipped(autojump_clock: trio.abc.Clock
     assert judged(outcome) == [("RWS-ORD-001", True)]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "holds"),
+    [
+        ('{"type":"response.created"}', True),
+        ('{"type":"<in:response.created,error>"}', True),
+        ('{"type":"slug:limits","left":5}', True),
+        ('{"type":"<str>","left":5}', True),
+        ('{"left":5}', True),
+        ('{"type":"error"}', False),
+    ],
+)
+async def test_an_extension_s_event_is_skipped_unless_it_is_meant(
+    pattern: str, holds: bool, autojump_clock: trio.abc.Clock
+) -> None:
+    good = Good(change=lambda events: [{"type": "slug:limits", "left": 5}, *events])
+    assert judged(await play(CREATE + f"< {pattern} [RWS-ORD-001]", good.serve)) == [("RWS-ORD-001", holds)]
+
+
 async def test_what_comes_after_the_last_line_is_in_the_trace(autojump_clock: trio.abc.Clock) -> None:
     good = Good(change=lambda events: [*events, {"type": "straggler"}])
     outcome = await play(CREATE + '<... until {"type":"response.completed"}', good.serve)

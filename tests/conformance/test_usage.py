@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +89,20 @@ def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFix
     report = tmp_path / "report.json"
     report.write_text(json.dumps(build([], Run(), Features(), "x", frozenset())))
     assert "cannot be written" in usage(["matrix", str(report), "-o", "/nope/x.html"], capsys)
+
+
+def test_ctrl_c_is_no_failure_of_anybody() -> None:
+    """It comes while a server that has accepted says nothing: exit code 130, and no word."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"ws://127.0.0.1:{silent.getsockname()[1]}/v1/responses"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "conformance.cli", "run", url],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        accepted, _ = silent.accept()
+        with accepted:
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (130, "")
