@@ -38,17 +38,24 @@ def _id(event: Event) -> str | None:
     return name if isinstance(name, str) else None
 
 
-class AcceptedByAnIdOfItsOwn(Invariant):
-    clause = "RWS-STR-002"
-    on = (ACCEPTED,)
+class _Once(Invariant):
+    """Each id once in the events that are looked at."""
+
     kind = "behaviour"
-    good = _ACCEPTED
-    bad = _ACCEPTED + _SUBMITTED + _answer("accepted")
+    again = ""
 
     def see(self, event: Event) -> Says:
         name = _id(event)
         seen: Seen = self.memory(event.conn).setdefault("ids", Seen())
-        return None if name is None else seen.add(name) or f"the id {name} was given before"
+        return None if name is None else seen.add(name) or self.again.format(name)
+
+
+class AcceptedByAnIdOfItsOwn(_Once):
+    clause = "RWS-STR-002"
+    on = (ACCEPTED,)
+    good = _ACCEPTED
+    bad = _ACCEPTED + _SUBMITTED + _answer("accepted")
+    again = "the id {} was given before"
 
 
 class AnswersWhatWasSubmitted(Invariant):
@@ -119,17 +126,12 @@ class PendingForWhatWasAccepted(Invariant):
         return equal(response, given[name], "the response") if name in given else f"{name} was not accepted"
 
 
-class PendingOnce(Invariant):
+class PendingOnce(_Once):
     clause = "RWS-STR-020"
     on = (PENDING,)
-    kind = "behaviour"
     good = _ACCEPTED + _COMPLETED + _answer("pending")
     bad = good + _answer("pending")
-
-    def see(self, event: Event) -> Says:
-        name = _id(event)
-        seen: Seen = self.memory(event.conn).setdefault("ids", Seen())
-        return None if name is None else seen.add(name) or f"{name} is pending for the second time"
+    again = "{} is pending for the second time"
 
 
 class PendingForTheOpenCalls(Invariant):

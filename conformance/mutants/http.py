@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -240,34 +240,28 @@ def lists_items_in_a_bare_array(answer: Answer, memory: Event, head: Head) -> No
         answer.json = answer.json["data"]
 
 
-@mutant("RWS-HTTP-017", on="head")
-def knows_one_order(head: Head, memory: Event) -> None:
-    head.path = head.path.replace("order=asc", "order=desc")
+# Queries that are read as others: clause, name, what stands in the path, what is read.
+MISREAD = (
+    ("RWS-HTTP-017", "knows_one_order", "order=asc", "order=desc"),
+    ("RWS-HTTP-018", "knows_no_limit", "limit=", "page_size="),
+    ("RWS-HTTP-018", "lists_from_the_first_page_only", "after=", "from="),
+    ("RWS-HTTP-028", "takes_any_order", "order=newest", "order=desc"),
+    ("RWS-HTTP-028", "begins_anew_after_an_unknown_item", "after=msg_of_nobody", ""),
+    ("RWS-HTTP-028", "takes_a_limit_for_the_nearest", "limit=101", "limit=100"),
+)
 
 
-@mutant("RWS-HTTP-018", on="head")
-def knows_no_limit(head: Head, memory: Event) -> None:
-    head.path = head.path.replace("limit=", "page_size=")
+def _misreads(old: str, new: str) -> Callable[[Head, Event], None]:
+    def read(head: Head, memory: Event) -> None:
+        head.path = head.path.replace(old, new)
+
+    return read
 
 
-@mutant("RWS-HTTP-018", on="head")
-def lists_from_the_first_page_only(head: Head, memory: Event) -> None:
-    head.path = head.path.replace("after=", "from=")
-
-
-@mutant("RWS-HTTP-028", on="head")
-def takes_any_order(head: Head, memory: Event) -> None:
-    head.path = head.path.replace("order=newest", "order=desc")
-
-
-@mutant("RWS-HTTP-028", on="head")
-def begins_anew_after_an_unknown_item(head: Head, memory: Event) -> None:
-    head.path = head.path.replace("after=msg_of_nobody", "")
-
-
-@mutant("RWS-HTTP-028", on="head")
-def takes_a_limit_for_the_nearest(head: Head, memory: Event) -> None:
-    head.path = head.path.replace("limit=101", "limit=100")
+for _clause, _name, _old, _new in MISREAD:
+    _reader = _misreads(_old, _new)
+    _reader.__name__ = _name
+    mutant(_clause, on="head")(_reader)
 
 
 @mutant("RWS-HTTP-026", on="answer")

@@ -70,10 +70,8 @@ class Prelude:
         cls, create: Create, old: Prelude | None, tokenise: Callable[[str], Iterable[str]], work: Work
     ) -> Slices:
         """Render what differs from the parent's tools and instructions; work 0 when nothing does."""
-        tools, instructions = (
-            codec.dumps(list(create.tools)) if create.tools else "",
-            create.instructions or "",
-        )
+        tools = codec.dumps(list(create.tools)) if create.tools else ""
+        instructions = create.instructions or ""
         same_tools = old is not None and old.tools == tools
         if old is not None and same_tools and old.instructions == instructions:
             return attrs.evolve(old, kept=old.tokens, same=True)

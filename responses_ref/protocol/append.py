@@ -73,9 +73,10 @@ def _go_on(connection: Connection, last: Turn | None, message: Mapping[str, Any]
     """After the end of a response, an append is the next user message, with its settings (RWS-APP-008)."""
     if connection.state != "open":
         return lifetime.refuse_new(connection, None)
-    why = problem("append_without_response") if last is None else connection.full(None, size)
-    if last is None or why is not None:
-        return _refuse(connection, message, size, why or problem("server_error"))
+    if last is None:
+        return _refuse(connection, message, size, problem("append_without_response"))
+    if full := connection.full(None, size):
+        return _refuse(connection, message, size, full)
     follows = {} if last.asked.conversation else {"previous_response_id": last.live.response.id}
     connection.enqueue(None, {**generating(last.raw), **follows, "input": message.get("input")}, size)
 

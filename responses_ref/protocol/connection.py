@@ -393,8 +393,6 @@ HANDLERS: dict[str, tuple[Callable[[Connection], bool], Any]] = {
     # RWS-CRE-036
     "response.steer": (lambda connection: connection.settings.offers("steer"), steering.receive),
     "response.append": (lambda connection: connection.speaks_append, append.receive),  # RWS-CRE-019
-    "response.processed": (
-        lambda connection: connection.settings.offers("codex"),
-        lambda *_: None,
-    ),  # RWS-CDX-001
+    # It wants no answer: RWS-CDX-001
+    "response.processed": (lambda connection: connection.settings.offers("codex"), lambda *_: None),
 }

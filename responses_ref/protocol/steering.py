@@ -110,8 +110,10 @@ def _is_user_part(raw: Any) -> bool:
 
 
 def _may_stop(turn: Turn) -> bool:
-    called = any(isinstance(item, FunctionCall | CustomToolCall) for item in turn.live.response.output)
-    return bool(turn.steers) and not called  # RWS-STR-026
+    if not turn.steers:  # nearly always: each batch of each response asks
+        return False
+    output = turn.live.response.output
+    return not any(isinstance(item, FunctionCall | CustomToolCall) for item in output)  # RWS-STR-026
 
 
 def boundary(turn: Turn, body: Sequence[BatchPart], ends: bool) -> int | None:
@@ -196,8 +198,9 @@ def refused(connection: Connection, turn: Turn) -> None:
 
 def _give_up_lost(connection: Connection, turn: Turn) -> None:
     """Submissions whose target has been dropped, and that no create waits for which names it."""
-    pending, dropped = turn.lane.pending, connection.cache.get
-    for lost in [key for key in pending if dropped(key) is None and not _explicit(connection, turn, key)]:
+    pending = turn.lane.pending
+    dropped = [key for key in pending if connection.cache.get(key) is None]
+    for lost in [key for key in dropped if not _explicit(connection, turn, key)]:
         _give_up(connection, turn, lost, pending.pop(lost))
 
 

@@ -2,8 +2,8 @@
 
 A file per connection on which anything was said: a first line with what the server
 claims, then every message, control frame, plain request and answer, in the order in
-which the server saw or queued them.  Keys never reach the file.  A file that cannot be written any more ends
-there, and its connection goes on.
+which the server saw or queued them.  Keys never reach the file.  A file that cannot be
+written any more ends there, and its connection goes on.
 """
 
 from __future__ import annotations

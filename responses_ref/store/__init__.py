@@ -49,8 +49,8 @@ class MemoryStore:
     async def put(self, tenant: int, node: Node) -> None:
         if node.store:
             self.nodes[tenant, node.response.id] = node
-            for item in _brought(node):
-                self.items.setdefault((tenant, item.id or ""), {})[node.response.id] = item
+            for item_id, item in _brought(node):
+                self.items.setdefault((tenant, item_id), {})[node.response.id] = item
         if node.conversation is not None:
             self.heads[tenant, node.conversation] = node
             self.heads.move_to_end((tenant, node.conversation))
@@ -73,16 +73,16 @@ class MemoryStore:
         return node is not None
 
     def _forget_items(self, tenant: int, node: Node) -> None:
-        for item in _brought(node):
-            owners = self.items.get((tenant, item.id or ""), {})
+        for item_id, _ in _brought(node):
+            owners = self.items.get((tenant, item_id), {})
             owners.pop(node.response.id, None)
             if not owners:
-                self.items.pop((tenant, item.id or ""), None)
+                self.items.pop((tenant, item_id), None)
 
 
-def _brought(node: Node) -> Iterator[Item]:
-    """The items with an id that came into the store with this node: its own and its unstored parents'."""
+def _brought(node: Node) -> Iterator[tuple[str, Item]]:
+    """The items, by id, that came into the store with this node: its own and its unstored parents'."""
     for step in node.back():
         if step.store and step.response.id != node.response.id:  # a pause is a part of its response
             return
-        yield from (item for item in step.items if item.id is not None)
+        yield from ((item.id, item) for item in step.items if item.id is not None)

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 import attrs
@@ -16,10 +17,33 @@ import trio
 from trio.testing import memory_stream_pair
 
 from conformance import raw
-from conformance.target import Endpoint
+from conformance.offer import Config, Features, Unavailable
+from conformance.specdoc import Spec, load
+from conformance.target import Endpoint, Target
 
 Serve = Callable[[trio.abc.Stream], Awaitable[None]]
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+@cache
+def spec() -> Spec:
+    """The specification, read once for all tests."""
+    return load()
+
+
+@attrs.frozen
+class One:
+    """An offer of one target."""
+
+    only: Target
+    features: Features = attrs.Factory(Features)
+    name: str = "a foreign server"
+    own_servers: bool = False
+
+    async def target(self, config: Config) -> Target:
+        if config:
+            raise Unavailable(f"it does not offer {config}")
+        return self.only
 
 
 async def read_head(stream: trio.abc.Stream) -> dict[str, str] | None:

@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 import trio
 from port import WAYS
+from servers import spec
 from test_cli import suite
 
 from conformance import core, coreport
 from conformance.cli import main
 from conformance.corestream import CoreStream
 from conformance.offer import Features, Unavailable
-from conformance.specdoc import Spec, load
 from conformance.suite import Run, Suite
 from conformance.target import Gone, UsageError
 from conformance.verdict import Result, Selection, exit_code, judge_all
@@ -28,11 +27,6 @@ from conformance.verdict import Result, Selection, exit_code, judge_all
 PORT = Path(__file__).parent / "port.py"
 PROFILES = frozenset(("CORE",))
 SECONDS = 100
-
-
-@cache
-def spec() -> Spec:
-    return load()
 
 
 def offer(nursery: trio.Nursery, *command: str) -> core.Core:

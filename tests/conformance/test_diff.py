@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from itertools import count
 from typing import Any
 
 import trio
-from servers import Good, Memory, turn
+from servers import Good, Memory, spec, turn
 
 from conformance import transcript
 from conformance.diff import compare, fresh, said
-from conformance.specdoc import Spec, load
 from conformance.transcript import Case
-
-
-@cache
-def spec() -> Spec:
-    return load()
 
 
 def record(**event: Any) -> dict[str, Any]:

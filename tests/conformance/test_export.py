@@ -9,21 +9,15 @@ from functools import cache
 from typing import Any
 
 import pytest
-from servers import turn
+from servers import spec, turn
 
 from conformance.demux import Demux
 from conformance.export import documents
 from conformance.invariants.shapes import shapes_of
 from conformance.mutants.harness import play_run
-from conformance.specdoc import Spec, load
 from conformance.state import Event
 
 jsonschema = pytest.importorskip("jsonschema")
-
-
-@cache
-def spec() -> Spec:
-    return load()
 
 
 @pytest.fixture(scope="module")

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import attrs
 import pytest
 import trio
-from servers import Good, Memory, Serve
+from servers import Good, Memory, One, Serve, spec
 from trio.testing import MockClock
 
 from conformance import transcript
-from conformance.offer import Config, Features, Foreign, Unavailable
+from conformance.offer import Features, Foreign, Unavailable
 from conformance.report import forms
 from conformance.report.data import Report, build
 from conformance.runner import run_case
-from conformance.specdoc import Spec, load
 from conformance.suite import Run, Suite
 from conformance.target import Endpoint, Target, Unreachable
 from conformance.transcript import Either
 from conformance.verdict import Result, Selection, judge_all
 
 CORE = frozenset(("CORE",))
-
-
-@cache
-def spec() -> Spec:
-    return load()
 
 
 @attrs.define
@@ -45,21 +37,6 @@ class Mortal:
 
     async def stop(self) -> None:
         raise NotImplementedError
-
-
-@attrs.frozen
-class One:
-    """An offer of one target."""
-
-    only: Target
-    features: Features = attrs.Factory(Features)
-    name: str = "a foreign server"
-    own_servers: bool = False
-
-    async def target(self, config: Config) -> Target:
-        if config:
-            raise Unavailable(f"it does not offer {config}")
-        return self.only
 
 
 async def _play(lives: int, serve: Serve, cases: tuple[str, ...]) -> Run:

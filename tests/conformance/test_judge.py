@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odd import ODD, places, replaced
-from servers import turn
+from servers import spec, turn
 
 from conformance import reading
 from conformance.cli import main
@@ -20,15 +19,8 @@ from conformance.invariants.base import Says
 from conformance.invariants.framing import NoBinary, StringType
 from conformance.invariants.shapes import shapes_of
 from conformance.judge import Fall, Judge, Judgement, judge
-from conformance.specdoc import Spec, load
 from conformance.state import Event
 from conformance.trace import read
-
-
-@cache
-def spec() -> Spec:
-    return load()
-
 
 ids = st.sampled_from(["r1", "r2", "m1", "m2", "c1", "", "resp_1"])
 odd = st.booleans() | st.integers(-2, 5) | st.floats() | st.text(max_size=3) | st.sampled_from(ODD)

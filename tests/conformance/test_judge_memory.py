@@ -6,23 +6,16 @@ import gc
 import json
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-from servers import turn
+from servers import spec, turn
 
 from conformance import judge, state
 from conformance.judge import Judge
-from conformance.specdoc import Spec, load
 from conformance.state import Item, Lane, Part, Request, Response, Seen
 from conformance.trace import read
 
 KEPT = (Response, Item, Part, Request, Lane)
-
-
-@cache
-def spec() -> Spec:
-    return load()
 
 
 def records(turns: int) -> Iterator[dict[str, Any]]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from functools import cache
 from typing import Any
 
 import pytest
 import trio
 from odd import ODD, places, replaced
-from servers import NULL_SERVERS, Good, Memory, Serve
+from servers import NULL_SERVERS, Good, Memory, Serve, spec
 from trio.testing import MockClock
 
 from conformance.invariants.base import Says
 from conformance.invariants.framing import StringType
 from conformance.offer import Config, Features, Unavailable
-from conformance.specdoc import Spec, load
 from conformance.state import Event
 from conformance.suite import Suite
 from conformance.target import Target
@@ -23,11 +21,6 @@ from conformance.verdict import Result, Selection, judge_all, summarise
 
 # What a server that says nothing of use may really meet: the handshake, and frames.
 ALLOWED = ("RWS-HS-", "RWS-FRM-", "RWS-CLS-", "RWS-LIM-012")
-
-
-@cache
-def spec() -> Spec:
-    return load()
 
 
 class MemoryOffer:

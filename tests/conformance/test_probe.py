@@ -4,44 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import attrs
 import pytest
 import trio
-from servers import NULL_SERVERS, Good, Memory, Serve, error, turn
+from servers import NULL_SERVERS, Good, Memory, One, Serve, error, spec, turn
 from trio.testing import MockClock
 
 from conformance import probe
-from conformance.offer import Config, Features, Unavailable
-from conformance.specdoc import Spec, load
+from conformance.offer import Features
 from conformance.suite import NO_SCRIPTS, Run, Suite
-from conformance.target import Target
 from conformance.verdict import Result, Selection, judge_all
 
 CORE = frozenset(("CORE",))
 Answer = Callable[[dict[str, Any]], list[dict[str, Any]]]
-
-
-@cache
-def spec() -> Spec:
-    return load()
-
-
-@attrs.frozen
-class One:
-    """An offer of one target."""
-
-    only: Target
-    features: Features = attrs.Factory(Features)
-    name: str = "a foreign server"
-    own_servers: bool = False
-
-    async def target(self, config: Config) -> Target:
-        if config:
-            raise Unavailable(f"it does not offer {config}")
-        return self.only
 
 
 @attrs.define
